@@ -21,12 +21,12 @@ _FEW = 30  # different values that a numeric column may have and stay as it is
 
 
 class NotPrivateWarning(UserWarning):
-    """What is public in a private model is read from private data."""
+    """The public part of a private model is read from private data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Two parts of a data set, and what may be known of both.
+    """The training and test part of a data set, and their public schema.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ def split(name: str, seed: int, cells: Cells = "public", *, folder: Path | None 
     Raises
     ------
     ValueError
-        If the name or the cells are unknown, or the seed is no whole number >= 0.
+        If the name or the cells are unknown, or the seed is not a whole number >= 0.
 
     Warns
     -----
     NotPrivateWarning
-        For the paper's cells: they are made of private data.
+        For the paper's cells, which are read from private data.
     """
     check_count("seed", seed, least=0)
     if cells not in get_args(Cells):
@@ -78,7 +78,7 @@ def split(name: str, seed: int, cells: Cells = "public", *, folder: Path | None 
     if cells == "paper":
         warnings.warn(
             "cells='paper' reads bins and categories from the private records, so that a model "
-            "over them is not private, whatever its guarantee says; cells='public' is.",
+            "over them is not private, in spite of its guarantee; use cells='public'.",
             NotPrivateWarning,
             stacklevel=2,
         )
@@ -99,7 +99,7 @@ def network_of(name: str, schema: Schema) -> dict[str, tuple[str, ...]]:
     Raises
     ------
     ValueError
-        If the data set has no network, or a node is no column of the schema.
+        If the data set has no network, or a node is not in the schema.
     """
     known = networks()
     if name not in known:
@@ -122,7 +122,7 @@ def _paper_schema(data: Dataset, train: pd.DataFrame) -> Schema:
 
 
 def _paper_column(column: "pd.Series[Any]", train: "pd.Series[Any]") -> Column:
-    """Return bins for numbers with many values in the training part, else the values there are."""
+    """Return bins for numbers with many values in the training part, else their values."""
     values, missing = sorted(column.dropna().unique().tolist()), bool(column.isna().any())
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return Categories(tuple(values), other=missing)
@@ -133,8 +133,8 @@ def _paper_column(column: "pd.Series[Any]", train: "pd.Series[Any]") -> Column:
 def _quantile_edges(column: "pd.Series[float]") -> tuple[float, ...] | None:
     """Return edges of bins as in the paper's published code; None for a column with few values.
 
-    Very frequent values are bins of their own: the first if it has more than a third of the
-    records, the second if it has more than a ninth, and so on.
+    Very frequent values have separate bins: the first if it has more than a third of the records,
+    the second if it has more than a ninth, and so on.
     """
     counts = column.value_counts()
     if len(counts) <= _FEW:

@@ -1,4 +1,4 @@
-"""How each mechanism of DKL's experiments is fitted, and what it is worth on the test part."""
+"""Fits of each mechanism in DKL's experiments, and their results on the test part."""
 
 import importlib
 import math
@@ -38,8 +38,8 @@ from privrl.models.estimates.tables import clipped_rows
 
 
 def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
-    """Return what naive Bayes finds with the mechanism of each job."""
-    # Only here, for it needs an extra, privrl[models].
+    """Return the results of naive Bayes with the mechanism of each job."""
+    # Imported here because it needs the extra privrl[models].
     made = importlib.import_module("privrl.models.naive_bayes.classifier")
     schema = parts.schema
     train, test = schema.encode(parts.train), schema.encode(parts.test)
@@ -97,7 +97,7 @@ def _draws(alpha: float) -> dict[str, Any]:
 
 
 def fit_networks(jobs: Sequence[Job], parts: Split) -> list[Found]:
-    """Return what the data set's network finds with the mechanism of each job."""
+    """Return the results of the data set's network with the mechanism of each job."""
     parents = network_of(jobs[0].data, parts.schema)
     schema = parts.schema.subset(parents)
     return [Found(log_likelihood=_log_likelihood(job, parents, schema, parts)) for job in jobs]
@@ -166,14 +166,14 @@ def gohari(
     shapes : tuple of pairs of int
         Rows and cells to a row of each table.
     n_records : int
-        How many records there are.
+        The number of records.
     epsilon, delta : float
         Of the budget of all tables together.
 
     Notes
     -----
-    This compares, it is no guarantee: the bound is for vectors whose sum is public, and a row's
-    sum is not. (Neither is a row's change one within the row.)
+    This is for comparison, and not a guarantee: the bound is for vectors whose sum is public, and a
+    row's sum is not. (Neither is a row's change one within the row.)
     """
     parts, cells = len(shapes), max(3, *(size for _, size in shapes))
 

@@ -1,7 +1,7 @@
-"""What is fitted in DKL's experiments on UCI data, as plain data: jobs.
+"""The fits of DKL's experiments on UCI data, as plain data: jobs.
 
-A job is one fit: a data set, a split, a mechanism, a budget. Its randomness comes from what it is,
-so that it finds the same in whatever company it is run.
+A job is one fit: a data set, a split, a mechanism, a budget. Its randomness is derived from its
+fields, so its result does not depend on other jobs.
 """
 
 import hashlib
@@ -50,14 +50,14 @@ MECHANISMS: dict[Model, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One fit, and what is found on its test part; plain data.
+    """One fit, which is judged on the test part; plain data.
 
     Parameters
     ----------
     data : str
         A data set's name.
     model : {"naive Bayes", "network"}
-        What is fitted.
+        The model.
     cells : {"public", "paper"}
         Into what columns are cut, see `privrl.experiments.uci.data.split`.
     split : int
@@ -67,7 +67,7 @@ class Job:
     epsilon : float
         Of the budget of the whole fit (nats); infinity without privacy, 0 for the uniform guess.
     delta : float
-        Of the budget; 0 stands for a Rényi divergence of order 5 instead.
+        Of the budget; 0 means a Rényi divergence of order 5 instead.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class Job:
 
 
 class Found(NamedTuple):
-    """What a job finds on the test part; means over its records, NaN where there is none.
+    """The results of a job: means over the records of the test part, or NaN.
 
     The cross-entropy and the log-likelihood are in nats.
     """

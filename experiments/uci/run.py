@@ -57,13 +57,13 @@ def run_jobs(
     Warns
     -----
     NotPrivateWarning
-        Once, if there are jobs over the paper's bins.
+        Once, if a job uses the paper's bins.
     """
     jobs = list(jobs)
     if any(job.cells == "paper" for job in jobs):
         warnings.warn(
             "cells='paper' reads bins and categories from the private records, so that the models "
-            "are not private, whatever their guarantees say; cells='public' is.",
+            "are not private, in spite of their guarantees; use cells='public'.",
             NotPrivateWarning,
             stacklevel=2,
         )
@@ -78,7 +78,7 @@ def run_jobs(
 
 
 def run_group(group: Group, folder: Path | None) -> list[Found]:
-    """Return what each job of a group finds."""
+    """Return the results of each job of a group."""
     first = group.jobs[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # it is given once, for all groups

@@ -97,7 +97,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         Parameters
         ----------
         X : DataFrame or array_like, shape (n, K)
-            Records, as the schema says.
+            Records that fit the schema.
 
         Returns
         -------
@@ -219,7 +219,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         return labels
 
     def _features(self, domain: Domain, X: Any) -> Any:
-        """Return a data frame without the columns that are no features."""
+        """Return a data frame of the feature columns alone."""
         X = as_frame(X)
         if not (isinstance(domain, Schema) and isinstance(X, pd.DataFrame)):
             return X

@@ -57,12 +57,12 @@ def class_labels(
 
 
 def learned_labels(y: Any) -> Categories:
-    """Return the classes that occur in ``y``: private, unless nobody minds.
+    """Return the classes that occur in ``y``, which are private.
 
     Raises
     ------
     ValueError
-        If there are fewer than two, or they are no labels; the message shows none of them.
+        If fewer than two occur, or ``y`` is continuous; the message shows none of them.
     """
     check_y(y)
     column = np.asarray(_one_axis(y))
@@ -100,7 +100,7 @@ def class_places(labels: Categories) -> IntArray:
 def in_stated_order(labels: Categories, by_class: FloatArray) -> FloatArray:
     """Return what has a first axis of the classes in ``classes_``, in the order of the labels.
 
-    Files and pages have that order: `Categories.labels` then say which number is whose.
+    Files and pages have that order, which is that of `Categories.labels`.
     """
     return by_class[class_places(labels)]
 
@@ -117,7 +117,7 @@ def class_array(labels: Categories) -> NDArray[Any]:
 def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
     """Return the class of every record by its number in ``classes_``; messages show none of them.
 
-    The only thing that is told of a single record is that it has none of the classes.
+    A message about a single record reveals only that it has none of the classes.
     """
     check_y(y)
     column = _one_axis(y)
@@ -214,7 +214,7 @@ def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
         found = read(values, "X", _find_whole)
         if ((found < 0) | (found >= size)).any():
             raise ValueError(
-                f"X must hold whole numbers from 0 to {size - 1} in column {k}, as schema says."
+                f"X must hold whole numbers from 0 to {size - 1} in column {k}, by the schema."
             )
         codes.append(found)
     return np.stack(codes)

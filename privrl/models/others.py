@@ -10,16 +10,16 @@ _SURE: Final = 4.0  # deviations of the noise
 
 
 def warn_of_others(name: str, column: Column, released: FloatArray, deviation: float) -> None:
-    """Warn if more than half of what was released is in the cell of the rest.
+    """Warn if more than half of the release is in the cell of other or missing values.
 
     Parameters
     ----------
     name : str
-        What the column is called.
+        The name of the column.
     column : Column
-        Of whose cells the last is that of other or missing values, if there is one.
+        Its last cell may be that of other or missing values.
     released : array, shape (..., K)
-        Counts or probabilities that were released: the warning costs nothing.
+        Released counts or probabilities, so that the warning is free.
     deviation : float
         Standard deviation of the noise of each.
     """

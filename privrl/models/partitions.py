@@ -39,7 +39,7 @@ class PartitionedRecords(OnCluster):
 
     @property
     def n_records(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return int(self.summed(_length)[0])
 
     def summed(self, tables: Callable[..., Sequence[FloatArray]], *public: Any) -> list[FloatArray]:
@@ -81,7 +81,7 @@ class PartitionedRecords(OnCluster):
         Raises
         ------
         ValueError
-            If there are more columns, or it is another.
+            If the schema has more columns, or another one.
         """
         if list(self.schema.columns.values()) != [column]:
             raise ValueError(
@@ -97,23 +97,24 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
     Parameters
     ----------
     folder : str or pathlib.Path
-        Whose Parquet files are read; here and on each worker it has to be there under this name.
-        Each file has to fit into the memory of a worker.
+        The folder with the Parquet files, under the same path here and on each worker. Each file
+        must fit into the memory of a worker.
     schema : Schema
-        What the columns hold; others are ignored.
+        The domain of the columns; others are ignored.
     client : distributed.Client
-        Of the cluster, which holds the records' cells for as long as they are used.
+        The client of the cluster, which holds the records' cells while they are used.
 
     Returns
     -------
     PartitionedRecords
-        Which `histogram`, `PrivateNaiveBayes.fit` and `PrivateBayesNet.fit` take as they take a
-        table, and make the same of, bit for bit, with the same generator.
+        For `histogram`, `PrivateNaiveBayes.fit` and `PrivateBayesNet.fit` in place of a table, with
+        the same result, bit for bit, for the same generator.
 
     Raises
     ------
     ValueError
-        If there is no such file, a column is absent, or values do not fit; no value is shown.
+        If the folder holds no such file, a column is absent, or values do not fit; no value is
+        shown.
     ImportError
         If pyarrow or narwhals is not installed.
     OSError
@@ -128,7 +129,7 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
     nothing_yet = PartitionedRecords(schema, client, ())
     parts = tuple(nothing_yet.submit(_read, each, schema) for each in files)
     records = PartitionedRecords(schema, client, parts)
-    records.summed(_length)  # what is wrong with a part is told now
+    records.summed(_length)  # errors in a part show up now
     return records
 
 

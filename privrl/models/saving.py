@@ -41,9 +41,9 @@ class Saved(ABC):
         """
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file, replacing it whole: what was released, and no counts.
+        """Write the model to a JSON file, replacing it whole: released numbers, and no counts.
 
-        A release without privacy is said to be one.
+        The file states whether the release is private.
 
         Raises
         ------
@@ -61,14 +61,14 @@ class Saved(ABC):
         Raises
         ------
         ValueError
-            If its content is no such model, or a statement beside it, ``release.json``, is about
-            another file of its name; the message begins with the file's name.
+            If its content is not such a model, or the statement ``release.json`` beside it is about
+            another file of that name; the message begins with the file's name.
         """
         return load_as(path, lambda _: cls)
 
 
 def load_as(path: str | Path, kind: Callable[[Any], type[_Model]]) -> _Model:
-    """Return the model in a JSON file, of the kind that its plain data say; as `Saved.load`."""
+    """Return the model in a JSON file, of the kind that its data name; as `Saved.load`."""
     path = Path(path)
     try:
         content = read_bytes(path)  # once: a pipe gives it once
@@ -87,13 +87,13 @@ def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
 
 
 def check_format(data: Mapping[str, Any], known: str) -> None:
-    """Check that plain data say that they are of the known format."""
+    """Check that plain data have the known format."""
     if data["format"] != known:
         raise ValueError(f"format must be {shown(known)}, got {shown(data['format'])}.")
 
 
 def randomness_said(data: Mapping[str, Any]) -> str | None:
-    """Return what plain data say of the randomness: one of two things, or nothing."""
+    """Return the kind of randomness in plain data, or None."""
     said: Any = data["randomness"]
     if said not in (None, SECRET, SEEDED):
         raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {shown(said)}.")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def mechanism_for(target: Target, mechanism: str = "auto") -> Any:
     if (pure and kind in ("dirichlet", "gaussian")) or ((pure or concentrated) and kind == "dkl"):
         raise ValueError(
             f"target must be {'RenyiDP or ' * (kind == 'dkl')}ApproxDP for mechanism "
-            f"{mechanism!r}, got {target}; mechanism='auto' meets it."
+            f"{shown(mechanism)}, got {target}; mechanism='auto' meets it."
         )
     if mechanism != "auto":
         return mechanism
@@ -99,7 +99,8 @@ def read_target(data: Any) -> Target | None:
     if data is None:
         return None
     kinds: dict[frozenset[str], Any] = {
-        frozenset(field.name for field in fields(kind)): kind for kind in get_args(Target)
+        frozenset(field.name for field in fields(kind)): kind
+        for kind in (RenyiDP, ApproxDP, PureDP, ZeroConcentratedDP)
     }
     kind = kinds.get(frozenset(data)) if isinstance(data, Mapping) else None
     if kind is None:
@@ -113,21 +114,21 @@ def read_target(data: Any) -> Target | None:
 
 def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
     """Return the relation and the amounts that a cost has in the terms of a target; read-only."""
-    said: dict[str, Any] = {"relation": str(cost.relation)}
+    amounts: dict[str, Any] = {"relation": str(cost.relation)}
     match target:
         case RenyiDP(order=order):
-            said |= {"order": order, "epsilon": float(cost.rdp(order))}
+            amounts |= {"order": order, "epsilon": float(cost.rdp(order))}
         case ZeroConcentratedDP():
             each = quotient_up(cost.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS)
-            said |= {"rho": float(np.max(each))}
+            amounts |= {"rho": float(np.max(each))}
         case PureDP():
             ratio = pure_ratio(cost)
-            said |= {"epsilon": math.inf if ratio is None else _float_up(ratio), "delta": 0.0}
+            amounts |= {"epsilon": math.inf if ratio is None else _float_up(ratio), "delta": 0.0}
         case ApproxDP(delta=delta):
-            said |= {"epsilon": float(cost.epsilon(delta)), "delta": delta}
+            amounts |= {"epsilon": float(cost.epsilon(delta)), "delta": delta}
         case None:
-            said |= {"epsilon": None}
-    return MappingProxyType(said)
+            amounts |= {"epsilon": None}
+    return MappingProxyType(amounts)
 
 
 def _float_up(ratio: Fraction) -> float:

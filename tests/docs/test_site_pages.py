@@ -21,7 +21,12 @@ def test_the_reference_has_every_package_with_public_names() -> None:
         for path in (ROOT / top).rglob("__init__.py")
         if "__all__" in path.read_text(encoding="utf-8")
     }
-    assert set(told) - {"privrl.experiments.callbacks"} == found - {"privrl.cli"}
+    modules = {
+        "privrl.experiments.callbacks",
+        "privrl.models.bayes_net.network",
+        "privrl.models.histograms.result",
+    }
+    assert set(told) - modules == found - {"privrl.cli"}
     listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8").splitlines()
     assert [package for package in told if package not in listed] == []
 

@@ -15,11 +15,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
-from privrl.costs.base import pure_ratio
+from privrl.costs.base import Together, pure_ratio
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Schema
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.classifiers import ClassesLeakWarning
 from privrl.models.logistic_regression.choice import load_classifier
+from privrl.models.targets import guarantee_of
 
 KINDS = [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier]
 LEAKS = pytest.mark.filterwarnings("ignore::privrl.models.classifiers.ClassesLeakWarning")
@@ -210,3 +213,19 @@ def test_the_order_of_given_classes_changes_nothing_but_the_file(kind: Any) -> N
         for classes in ([0, 1], [1, 0])
     ]
     np.testing.assert_array_equal(*(model.predict_proba(frame) for model in made))
+
+
+def test_a_model_is_saved_with_the_classes_of_its_fit() -> None:
+    X, y = records()
+    model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], epsilon=1).fit(X, y)
+    model.classes = [0, 1, 2]
+    with pytest.raises(ValueError, match="saved with the parameters that it was fitted with"):
+        model.to_dict()
+
+
+def test_a_pure_epsilon_is_never_rounded_down() -> None:
+    for scale in (0.3, 0.7, 1.1, 1.3):
+        cost = Together([LaplaceCost(scale=scale, relation=ReplaceRecord())] * 3)
+        exact, stated = pure_ratio(cost), guarantee_of(cost, PureDP(1.0))["epsilon"]
+        assert exact is not None
+        assert exact <= stated <= float(exact) * (1 + 1e-15)

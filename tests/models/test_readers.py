@@ -136,7 +136,7 @@ CLASS = (
     r"y must hold nothing but the stated classes, and holds something unknown or missing\. Unknown "
     r"label type: none of them\."
 )
-NUMBER = r"X must hold whole numbers from 0 to \d in column \d, as schema says\."
+NUMBER = r"X must hold whole numbers from 0 to \d in column \d, by the schema\."
 
 
 def outcome(read, values):

@@ -1,4 +1,4 @@
-"""Conditional probabilities from noisy tables: rows are shrunk towards predictions of fewer parents.
+"""Conditional probabilities from noisy tables, shrunk towards predictions of fewer parents.
 
 A table with many configurations of parents has few records in each row, and noise in every cell.
 Its sums over a parent have less noise per record. So the table is estimated without parents first,

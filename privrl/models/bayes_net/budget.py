@@ -42,8 +42,8 @@ from privrl.numerics.typing import FloatArray
 _EFFECT = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
 _FIRST = 0.2  # of the budget, at most, for the first round
 _CHANCE = 4.0  # by how much a first variance need not be below that of chance
-_ENOUGH = 0.5  # of a table's part by roots, for it to be counted
-_CLEAR = 0.7  # or of what it could tell
+_ENOUGH = 0.5  # of a table's part by roots, above which it is counted
+_CLEAR = 0.7  # or of its information
 _SAMPLE = 2048  # cells of a table that are looked at
 _PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
 _HALVINGS = 60
@@ -140,7 +140,7 @@ def _by_roots(cells: FloatArray) -> FloatArray:
 
 
 def _slopes_alone(p: FloatArray, precisions: FloatArray, n_records: float) -> FloatArray:
-    """Return by how much a node's own counts lose less with more precision, shape (G,)."""
+    """Return how the loss of a node's own counts falls with precision, shape (G,)."""
     square = (n_records * p) ** 2
     return 0.5 * (p * square / (1 + precisions[:, None] * square) ** 2).sum(axis=1)
 
@@ -152,14 +152,14 @@ def _of_table(
     precisions: FloatArray,
     n_records: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return by how much a table tells more with more precision, and which part of all it tells.
+    """Return how the information of a table rises with precision, and the part that is found.
 
     Both of shape (G,), and 0 without parents.
     """
     own = structure.parents[node]
     if not own:
         return np.zeros(len(precisions)), np.zeros(len(precisions))
-    slopes, told, most_told = np.zeros(len(precisions)), np.zeros(len(precisions)), 0.0
+    slopes, known_part, most_known = np.zeros(len(precisions)), np.zeros(len(precisions)), 0.0
     for some in [(parent,) for parent in own] + ([own] if len(own) > 1 else []):
         rows = np.ones(1)
         for name in some:
@@ -174,14 +174,14 @@ def _of_table(
         hidden = 1 / (1 + precisions[:, None] * known)
         most = (each * v) ** 2 / (each * v + 1) * expected.size / each.size
         slopes += hidden**2 @ (most * known)
-        told += (1 - hidden) @ most
-        most_told += float(most.sum())
-    n_told = len(own) + (len(own) > 1)
-    return slopes / (2 * n_records * n_told), told / most_told
+        known_part += (1 - hidden) @ most
+        most_known += float(most.sum())
+    n_views = len(own) + (len(own) > 1)
+    return slopes / (2 * n_records * n_views), known_part / most_known
 
 
 def _left(p: FloatArray) -> FloatArray:
-    """Return what is left of a variance in each cell once the mean over all cells is taken out."""
+    """Return the part of each cell's variance that remains without the mean over all cells."""
     return 1 - 2 * p + (p**2).sum()
 
 

@@ -19,7 +19,7 @@ without the bound; there one record can contribute as much as log n (Zhang et al
 
 **The expected finding.** A part of the gain is chance: half a nat for each cell that expects E
 records, or b E if that is less. The rest, G, would be ``Σ E v / 2`` with ``v = 2 G / n``, if all
-cells were equally informative. Noise hides ``(1 + 1 / (w E)) / (E v + 1 + 1 / (w E))`` of each cell,
+cells were equally informative. Noise hides ``(1 + 1 / (w E)) / (E v + 1 + 1 / (w E))`` of each,
 as in `privrl.models.bayes_net.budget`. The remainder rises with G by no more than G does, so the
 sensitivity stays. Scores are rounded to whole grains of `GRAIN` nats, for which one more grain of
 sensitivity is charged; floating-point errors are far below half a grain.
@@ -27,7 +27,7 @@ sensitivity is charged; floating-point errors are far below half a grain.
 **No parents.** This candidate has the score of the best of equally many useless candidates, as the
 mechanism draws them: its scale times the logarithm of their number. If that is more than
 `_HOPELESS` nats per record, only chance would choose. Then the choice is skipped, and the network
-has no edges.
+gets no edges.
 
 References
 ----------
@@ -66,12 +66,12 @@ _TINY = 1e-300
 
 
 def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, ExponentialMechanism | None]:
-    """Return the noise of all tables together, and what makes each choice; by public facts.
+    """Return the noise of all tables together, and the mechanism of each choice: public.
 
     Parameters
     ----------
     target : RenyiDP or ApproxDP
-        What tables and choices together may spend.
+        The target of tables and choices together.
     n_nodes : int
         Of which all but one are chosen.
     n_records : int
@@ -80,9 +80,9 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
     Returns
     -------
     sigma : float
-        Of one table that gets all of what the choices leave.
+        Of one table that gets the rest of the budget.
     mechanism : ExponentialMechanism or None
-        None where choices could tell nothing.
+        None if chance alone would choose.
     """
     if n_nodes < 2:
         return math.inf, None
@@ -104,7 +104,7 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
 
 
 def with_choices(tables: Cost, choice: ChoiceCost, n_nodes: int) -> Cost:
-    """Return what tables and the choice of all nodes but the first cost together."""
+    """Return the joint cost of the tables and of the choices for all nodes but the first."""
     return Together([tables, *[choice] * (n_nodes - 1)])
 
 
@@ -116,9 +116,9 @@ def choose_parents(
     Parameters
     ----------
     scores : Scores
-        What is public or released of the nodes, and what the records say of candidates.
+        The scores of candidates.
     mechanism : ExponentialMechanism
-        What makes each choice, for scores of sensitivity `SENSITIVITY`; it was paid for.
+        The mechanism of each choice, for scores of sensitivity `SENSITIVITY`; already charged.
     rng : numpy.random.Generator
         Where the randomness comes from.
 
@@ -142,14 +142,14 @@ def choose_parents(
 
 
 class Scores:
-    """What parents are worth to a node, each worked out once.
+    """The worth of parents to a node, each computed once.
 
     Parameters
     ----------
     sizes : mapping from str to int
         The nodes and how many cells they have: public.
     margins : mapping from str to array, shape (K,)
-        Each node's probabilities > 0, from what was released.
+        Each node's released probabilities > 0.
     codes : mapping from str to array of int, shape (n,)
         Cell numbers of every record: private.
     precision : float
@@ -205,9 +205,9 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     Notes
     -----
     With a multiplier ``N e^l`` for the sum of a row of N records, the best ``h_k`` is
-    ``log(n_k / (N p_k)) − l``, cut at ±b, and l is found by halving. What is returned is the dual's
-    value there: it is off by N times the square of the error in l, less than 1e-22. Where even
-    factors of e^b leave the sum below 1, no multiplier is needed, and l is as low as it gets.
+    ``log(n_k / (N p_k)) − l``, cut at ±b, and l is found by halving. The returned value is the
+    dual's value there: it is off by N times the square of the error in l, less than 1e-22. Where
+    even factors of e^b leave the sum below 1, no multiplier is needed, and l is as low as it gets.
     """
     counts = counts[counts.sum(axis=1) > 0]
     totals = counts.sum(axis=1, keepdims=True)
@@ -228,7 +228,7 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
 
 
 def found(gain: float, expected: FloatArray, precision: float) -> float:
-    """Return how many nats of a gain are no chance, and found under noise."""
+    """Return the nats of a gain that are not chance and are found under noise."""
     g = gain - float(np.minimum(0.5, BOUND * expected).sum())
     if g <= 0:
         return 0.0

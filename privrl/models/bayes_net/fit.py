@@ -45,17 +45,17 @@ BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateBayesNet:
-    """How the parameters of a Bayesian network are to be released: public facts alone.
+    """The public facts of a private Bayesian network.
 
     Parameters
     ----------
     parents : mapping from str to sequence of str, or "private"
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
         in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
-        schema, by `privrl.models.bayes_net.choice`; where there are too few records for
-        that at this budget, a network without edges is fitted.
+        schema, by `privrl.models.bayes_net.choice`; with too few records for this budget, a network
+        without edges is fitted.
     schema : Schema
-        What each node may hold; columns that are no nodes are ignored.
+        The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
         The privacy target of all tables together, where one record is replaced by any other.
         None for ``mechanism="none"`` only.
@@ -65,11 +65,11 @@ class PrivateBayesNet:
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
         estimates rows by `privrl.models.bayes_net.backoff`. Gaussian noise comes in two rounds: the
         nodes are counted one by one, and then with those parents of which
-        `privrl.models.bayes_net.budget` expects that they tell something; the others are dropped.
-        The others are for comparison: one
-        Dirichlet draw of each row, weight and prior as `privrl.mechanisms.design` chooses or, with
-        ``"dkl"``, by DKL's Algorithm 1; noisy counts, raised to the noise's standard deviation
-        where they are less; or exact counts and 1 more in each cell, without any privacy.
+        `privrl.models.bayes_net.budget` expects some information; the others are dropped. The
+        others are for comparison: one Dirichlet draw of each row, weight and prior as
+        `privrl.accuracy.design` chooses or, with ``"dkl"``, by DKL's Algorithm 1; noisy counts,
+        raised to the noise's standard deviation where they are less; or exact counts and 1 more in
+        each cell, without any privacy.
     shares : mapping from str to float, optional
         Parts of the budget that the nodes get, > 0, in any unit, in a single round and with all
         parents. By default ``"auto"`` takes, where the noise is Laplace's, the fourth roots of the
@@ -171,7 +171,7 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Of what was released alone; ``parents`` says which are left or were chosen.
+            Made of the release alone; ``parents`` lists the kept or chosen edges.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class PrivateBayesNet:
         rng: np.random.Generator,
         accountant: Accountant | None,
     ) -> BayesNet:
-        """Count each node alone, settle edges by what was released, and count with those.
+        """Count each node alone, choose edges from the release, and count with those.
 
         Both rounds together cost what the tables do, whatever the first releases: one record
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
@@ -274,7 +274,7 @@ class PrivateBayesNet:
             warn_of_others(node, self.schema.columns[node], table.values, table.deviation)
 
     def _plan(self, n_records: int) -> TablesMechanism:
-        """Return what releases all tables, for the public number of records."""
+        """Return the mechanism of all tables, for the public number of records."""
         shapes = tuple(map(self.structure.shape, self.structure.nodes))
         if self.mechanism == "none":
             return TablesMechanism(shapes=shapes, mechanism="none")

@@ -75,7 +75,7 @@ class BayesNet(InHtml, Saved):
     parents : mapping from str to sequence of str
         For every node its parents.
     schema : Schema
-        What each node may hold; columns that are no nodes are left out.
+        The domain of each node; other columns are left out.
     probabilities : mapping from str to array_like, shape (R, K)
         For every node a row for each configuration of its parents, in the order of counting with
         the last parent fastest, and in the row a probability for each cell.
@@ -83,7 +83,7 @@ class BayesNet(InHtml, Saved):
         What released the counts that the probabilities were made of, of the nodes' tables, or of
         all nodes alone and then of their tables; None if they were not.
     randomness : str, optional
-        What `privrl.numerics.randomness.randomness_of` says of the generator.
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     choice : ExponentialMechanism, optional
         What chose the parents of all nodes but the first, each with one choice; None if they are
         public.
@@ -172,7 +172,7 @@ class BayesNet(InHtml, Saved):
         Raises
         ------
         ValueError
-            As `log_probabilities`, or if there is no record.
+            As `log_probabilities`, or without a record.
         """
         if len(frame) == 0:
             raise ValueError("frame must have at least one record for a mean, got none.")
@@ -213,7 +213,7 @@ class BayesNet(InHtml, Saved):
             Different nodes.
         evidence : mapping from str to value, optional
             For other nodes a value that a record could hold, or the label of a cell
-            (`Categories.labels`, `Bins.labels`). A number stands for the bin that it lies in.
+            (`Categories.labels`, `Bins.labels`). A number means its bin.
 
         Returns
         -------
@@ -343,7 +343,7 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
 
 
 def _released_shapes(structure: Structure, n_tables: int) -> tuple[Rows, ...]:
-    """Return the shapes of what was released: in two rounds, of all nodes alone first."""
+    """Return the shapes of the released tables: in two rounds, of all nodes alone first."""
     shapes = tuple(map(structure.shape, structure.nodes))
     alone = tuple((1, structure.sizes[node]) for node in structure.nodes)
     return alone + shapes if n_tables == 2 * len(shapes) else shapes

@@ -26,7 +26,7 @@ class Structure:
     """A directed acyclic graph of nodes with a public number of cells each.
 
     A node's table has a row for each configuration of its parents, in the order of counting with
-    the last parent fastest, and a cell in each row for each of its own values.
+    the last parent fastest, and a cell in each row for each value of the node.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Structure:
     Raises
     ------
     ValueError
-        If there is no node, a parent is unknown or there twice, a node has no size, there is a
-        cycle, or a table has more than 2^24 cells.
+        If the structure is empty or has a cycle, a parent is unknown or repeated, a size is
+        missing, or a table has more than 2^24 cells.
     """
 
     parents: Mapping[str, tuple[str, ...]]

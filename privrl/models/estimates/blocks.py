@@ -1,4 +1,4 @@
-"""Sums of neighbouring cells, released beside the counts, and what they add to the estimate.
+"""Sums of neighbouring cells that were released beside the counts.
 
 A block is a run of cells. Its noisy sum y carries information about all of its cells together that
 the noise of the single counts hides. Given all sums, the posterior of the counts is the one
@@ -57,7 +57,7 @@ class Sums:
     variance : float
         Of the noise of each.
     n_cells : int
-        How many cells there are in all.
+        The number of all cells.
     """
 
     values: FloatArray
@@ -84,7 +84,7 @@ class Sums:
         return np.asarray(np.add.reduceat(counts, self.starts, axis=-1))
 
     def log_levels(self, levels: FloatArray) -> FloatArray:
-        """Return what each cell's part of its sum says of levels, (K, L), if its block is level."""
+        """Return each cell's log-likelihoods of levels, (K, L), if its block is level."""
         means = self.widths[:, None] * levels
         variances = self.variance + means
         log = -(np.log(variances) + (self.values[:, None] - means) ** 2 / variances) / 2
@@ -93,7 +93,7 @@ class Sums:
     def roughly(self, means: FloatArray, variances: FloatArray, total: float) -> FloatArray:
         """Return log-evidences of the sums, and of all cells' then, (S,), all taken as normal.
 
-        From means and variances of cells, (S, K), which know of each other nothing else.
+        From means and variances of cells, (S, K), that are independent otherwise.
         """
         mean, spread = self.of(means), self.of(variances)
         both = spread + self.variance
@@ -105,7 +105,7 @@ class Sums:
 
 
 class Settled(NamedTuple):
-    """What one prior leaves of the counts."""
+    """The posterior of the counts under one prior."""
 
     log_evidence: float
     tilts: FloatArray  # (K,)
@@ -117,7 +117,7 @@ class Settled(NamedTuple):
 def settle(
     posterior: Weigh, likelihoods: Likelihoods, sums: Sums, total: float, *, apart: bool
 ) -> Settled:
-    """Return what a prior leaves of the counts, by Newton's method.
+    """Return the posterior of the counts under a prior, by Newton's method.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def settle(
     total : float
         The public number of records.
     apart : bool
-        Whether the prior's cells know nothing of each other.
+        Whether the cells are independent under the prior.
     """
     tilts = np.zeros(1 + sums.values.size)  # of all cells, and of each block
     now = _at(tilts, posterior, likelihoods, sums, total)
@@ -156,7 +156,7 @@ def settle(
 
 
 class _Point(NamedTuple):
-    """All there is to know at some tilts."""
+    """The state at some tilts."""
 
     value: float  # of F
     slope: FloatArray  # of F, downwards

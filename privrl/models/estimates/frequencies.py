@@ -103,7 +103,7 @@ def frequencies(
 def total_records(noisy: ArrayLike, noise: AdditiveMechanism[Any]) -> float:
     """Return the best guess at how many records a row of noisy counts is of: a number > 0.
 
-    The mean of what is left of all numbers >= 0, taken as equally likely, by the sum of the noisy
+    The posterior mean of the number, with all numbers >= 0 equally likely, by the sum of the noisy
     counts; its noise is taken as Gaussian.
     """
     z = check_noisy(noisy)
@@ -132,7 +132,7 @@ def typical_loss(
     loss : {"kl", "l2", "l1"}
         As for `privrl.mechanisms.design`.
     is_sum_known : bool
-        Whether `frequencies` is told the number of records.
+        Whether the number of records is public.
 
     Returns
     -------

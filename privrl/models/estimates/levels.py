@@ -21,7 +21,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 
 _FINE, _COARSE = 0.06, 0.25  # least and largest gap of neighbouring levels, of their logarithms
 _SHARP = 0.7  # gap in deviations of a noisy count about its level
-_BLURRED = 10.0  # variances of the noise beyond which neighbours say less than the count itself
+_BLURRED = 10.0  # variances of the noise beyond which chance blurs more than noise
 _LEAST = 0.1  # records: the least level but zero, or a thirtieth of the noise
 _WHOLE = 25.0  # deviation of the noise up to which all whole counts are looked at
 _STEP = 0.25  # of the deviation, beyond
@@ -32,7 +32,7 @@ _FAINT = 1e-150  # what is as unlikely as that is nowhere left
 
 
 def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) -> FloatArray:
-    """Return the levels that cells may be at, shape (L,): 0 and what is above it, increasing.
+    """Return the possible levels of cells, shape (L,): increasing from 0.
 
     ``deviation`` is the noise's, ``largest`` the largest noisy count.
     """
@@ -49,7 +49,7 @@ def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) 
 
 @dataclass(frozen=True)
 class _Group:
-    """Levels at which counts are spread alike, and what is common to them."""
+    """Levels at which counts scatter alike, and their common terms."""
 
     at: IntArray  # of the levels
     rate: FloatArray  # log-density of a count x at a level: what all have, plus rate x + constant
@@ -60,7 +60,7 @@ class _Group:
 
 
 class Likelihoods:
-    """How likely each level makes each noisy count, and what it leaves of the count.
+    """The likelihood of each level for each noisy count, and the posterior of the count.
 
     Parameters
     ----------

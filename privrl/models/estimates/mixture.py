@@ -16,8 +16,8 @@ cells were released as well, `privrl.models.estimates.blocks` uses one more tilt
 most of the n records. The levels of these cells follow a gamma law: of shape 1 where all
 histograms are equally likely, of a small shape where few cells hold most records, of a large shape
 where all cells are alike. The other cells are empty or share a few records. Each may hold too few
-to be seen through its noise, but together they are missing from the sum. Where there are many
-cells, `fitted` estimates a law outside these families (Robbins, 1956).
+to be seen through its noise, but together they are missing from the sum. For many cells, `fitted`
+estimates a law outside these families (Robbins, 1956).
 
 References
 ----------
@@ -72,7 +72,7 @@ _FIT_ROUNDS = 50
 
 @dataclass(frozen=True)
 class CountPosterior:
-    """What is left of counts, given their noisy ones; `fit` makes it.
+    """The posterior of counts, given their noisy ones; `fit` makes it.
 
     Attributes
     ----------
@@ -403,7 +403,7 @@ def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatA
     n_records : float
         The mean of all counts together.
     n_cells : int
-        How many cells there are.
+        The number of cells.
 
     Returns
     -------
@@ -441,8 +441,8 @@ def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatA
 def fitted(log: FloatArray, cells: FloatArray, law: FloatArray) -> FloatArray:
     """Return the law of levels, (L,), that makes what was released likely, near a law before.
 
-    By expectation and maximisation, from the likelihoods (K, L) of noisy counts, of which there
-    are so many ``cells`` (K,).
+    By expectation and maximisation, from the likelihoods (K, L) of noisy counts, each of which
+    occurs ``cells`` (K,) times.
     """
     likely = np.exp(log - log.max(axis=1, keepdims=True))
     found = law

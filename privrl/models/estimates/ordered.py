@@ -1,11 +1,10 @@
-"""Laws of levels along an order of cells: neighbours are alike, as far as they are.
+"""Priors that use the order of cells: Markov chains of levels.
 
-Levels along a histogram are a Markov chain. From a cell to the next its logarithm moves by a small
-step, or, seldom, it jumps to a level that has nothing to do with it. Many settings of how far and
-how seldom are weighed by how likely they make what was released; a chain that jumps at every
-cell knows no order. Sizes of steps and chances of jumps go by the number of cells, so that it does
-not matter into how many a column is cut. Chains are reversible: a mirrored histogram has the
-mirrored estimate.
+Levels along a histogram are a Markov chain. From a cell to the next, the logarithm of the level
+moves by a small step, or rarely jumps to an independent level. Many step sizes and jump rates are
+weighted by their evidence; a chain that jumps at every cell ignores the order. Step sizes and jump
+rates scale with the number of cells, so the number of cells of a column does not matter. Chains are
+reversible: a mirrored histogram has the mirrored estimate.
 """
 
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ class Chains:
     law : array, shape (L,)
         How likely levels are in any cell by itself.
     kernels : array, shape (S, L, L)
-        Chances of the levels of the next cell, if there is no jump.
+        Chances of the levels of the next cell, without a jump.
     jumps : array, shape (S,)
         Chances of a jump.
     variances : array, shape (S,)

@@ -58,7 +58,7 @@ TINY = np.finfo(np.float64).tiny
 _STRENGTHS = np.geomspace(0.5, 5000, 13)  # κ, in records
 _PRIOR_TABLES = 1.0  # how many tables what was known before counts for
 _ROUNDS = 20  # of expectation maximisation
-_LEAST = 1e-9  # probability of a cell in rows that others are foretold from
+_LEAST = 1e-9  # probability of a cell in rows from which others are predicted
 
 
 def row_probabilities(table: ReleasedTable, totals: ArrayLike | None = None) -> FloatArray:
@@ -118,7 +118,7 @@ def row_totals(tables: Sequence[ReleasedTable], n_records: float | None = None) 
     Raises
     ------
     ValueError
-        If there is no table, one is a Dirichlet draw, or the numbers of rows differ.
+        If ``tables`` is empty, one is a Dirichlet draw, or the numbers of rows differ.
     """
     for table in tables:
         check_is("tables", table, ReleasedTable)
@@ -256,14 +256,14 @@ def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> 
     found = _looked_at(_Cells.of(tables), totals, order)
     alone = np.full(len(_STRENGTHS), 1 / len(_STRENGTHS))
     known, _ = _learned(found.first, alone)
-    foretold = _log_mean(found.first, known)[:, None] + found.shared
+    predicted = _log_mean(found.first, known)[:, None] + found.shared
     own = found.first + found.uniform
     # A row of K cells and Dirichlet(κ)-like is nearly (K - 1) / 2 (κ + 1) nats from its mean.
-    told = sum(table.values.shape[1] - 1 for table in tables) / (2 * (_STRENGTHS + 1))
+    information = sum(table.values.shape[1] - 1 for table in tables) / (2 * (_STRENGTHS + 1))
     most = math.log(len(totals))  # nats: that is which row a record is of
-    prior = most / np.maximum(told, most)
+    prior = most / np.maximum(information, most)
     prior = np.concatenate([prior, prior]) / (2 * prior.sum())
-    _, weights = _learned(np.concatenate([foretold, own], axis=1), prior)
+    _, weights = _learned(np.concatenate([predicted, own], axis=1), prior)
     return [
         normalised(np.maximum(np.tensordot(mine, rows, 1), TINY))
         for mine, rows in zip(weights, found.rows, strict=True)
@@ -311,7 +311,7 @@ class _Found(NamedTuple):
     rows: list[FloatArray]  # posterior means: shared first, shape (2 S, R, K)
     first: FloatArray  # log evidence of the first row around the uniform one, shape (T, S)
     uniform: FloatArray  # of the other rows around the uniform one, shape (T, S)
-    shared: FloatArray  # of the other rows, each foretold from those before it, shape (T, S)
+    shared: FloatArray  # of the other rows, each predicted from those before it, shape (T, S)
 
 
 def _looked_at(cells: _Cells, totals: FloatArray, order: NDArray[np.intp]) -> _Found:
@@ -349,8 +349,8 @@ def _scanned(
 ) -> tuple[FloatArray, FloatArray]:
     """Return posterior means of rows that have their totals, and log evidence given these.
 
-    Shapes: ``totals`` (R,), ``prior`` rows (R, C), ``strengths`` κ (S, 1 or R, 1 or C); of what
-    is returned (S, R, C) and (S, R, T).
+    Shapes: ``totals`` (R,), ``prior`` rows (R, C), ``strengths`` κ (S, 1 or R, 1 or C); of the
+    result (S, R, C) and (S, R, T).
     """
     # Counts vary by their drawing too: nearly as if they were records more of a Dirichlet law.
     shapes = prior / (1 / strengths + 1 / totals[:, None])

@@ -70,9 +70,9 @@ def choose_mechanism(
     Parameters
     ----------
     target : RenyiDP or ApproxDP
-        What one release may spend.
+        The target of one release.
     n_records : float or None
-        Public number of records, > 0; None where it is private and there is no guess.
+        Public number of records, > 0; None where it is private and unknown.
     n_cells : int
         Number of cells, >= 2.
     mechanism, loss, relation
@@ -264,7 +264,7 @@ def settings_of(mechanism: HistogramMechanism) -> dict[str, Any]:
 
 
 def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
-    """Return the mechanism that plain data describe, of so many cells."""
+    """Return the mechanism that plain data describe."""
     if not isinstance(spent, Mapping):
         raise ValueError("spent must be a table of entries.")
     for key in ("relation", "mechanism"):

@@ -54,9 +54,9 @@ def histogram(
         The private values, one for each record.
     bins : int or sequence of float, or Bins or Categories
         How many bins of equal width, with ``range``; or their edges; or a column of a
-        `privrl.data.Schema`, which also says what is done with missing values. At least two
-        cells. As in NumPy a bin holds its left end, and the last one both. What lies outside is
-        put into the first or last bin, so that every record is counted.
+        `privrl.data.Schema`, which also covers missing values. At least two
+        cells. As in NumPy a bin holds its left end, and the last one both. Values outside the
+        bounds belong to the first or last bin, so that every record is counted.
     range : (float, float), optional
         The public bounds, where ``bins`` is a number. It is never read from the values.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
@@ -75,7 +75,7 @@ def histogram(
         The loss that is to be small, as for `privrl.mechanisms.design`.
     relation : Relation, optional
         Which data sets are neighbours; by default `ReplaceRecord`, where the number of records is
-        public. Where it is not, as with `AddRemoveRecord`, it is estimated from what is released.
+        public. Where it is not, as with `AddRemoveRecord`, it is estimated from the release.
     n_records : float, optional
         A public guess at the number of records, > 0, where that is private. Without one ``"auto"``
         takes the noise of least variance.
@@ -194,7 +194,7 @@ def count_cells(
     values : array_like or pandas.Series, shape (n,)
         As for `histogram`.
     column : Categories or Bins
-        The cells.
+        The public cells.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def count_cells(
     entries = entries_of(values, "values")
     absent = len(entries.there) - np.count_nonzero(entries.there)
     if absent and not column.missing:
-        column.encode(values)  # says why not
+        column.encode(values)  # raises with the reason
     numbers = entries.values[entries.there] if absent else entries.values
     # Much faster than encoding, with the same bins: they hold their left ends, the last one both.
     counts = _counted(numbers.astype(np.float64, copy=False), np.array(column.edges))

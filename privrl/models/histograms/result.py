@@ -1,4 +1,4 @@
-"""A histogram as it was released: what can be made of it, shown and saved."""
+"""A released histogram: estimates, intervals, display and files."""
 
 import math
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class PrivateHistogram(Saved):
     """A histogram as it was released; everything about it is free from here on.
 
     What `histogram` returns makes its estimates when they are first asked for, which takes some
-    milliseconds, or more where there are thousands of cells.
+    milliseconds, or more for thousands of cells.
 
     Parameters
     ----------
@@ -75,17 +75,17 @@ class PrivateHistogram(Saved):
     n_records : float
         The number of records where it is public, otherwise an estimate of it.
     mechanism : mechanism of `privrl.mechanisms`
-        What released it, with its parameters.
+        The mechanism of the release, with its parameters.
     noisy : array, shape (K,), or None
         The counts with noise; they may be negative. They are unbiased, and so are sums of them.
         None where a Dirichlet draw was released.
     randomness : str, optional
-        What `privrl.numerics.randomness.randomness_of` says of the generator.
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     sums : array, shape (20,), optional
         Where the mechanism is ``"blocks"`` the noisy sums of 20 blocks of neighbouring cells, of
-        which block j begins at cell ``j K // 20``; unbiased, with noise of their own.
+        which block j begins at cell ``j K // 20``; unbiased, with independent noise.
     name : str, optional
-        What the column is called, which is public.
+        The public name of the column.
     """
 
     column: Column
@@ -142,7 +142,7 @@ class PrivateHistogram(Saved):
 
     @cached_property
     def _posterior(self) -> CountPosterior:
-        """What is left of the counts, given all that was released."""
+        """The posterior of the counts, given the release."""
         assert not isinstance(self.mechanism, DirichletMechanism)
         assert self.noisy is not None
         total = self.n_records if self.is_size_public else None
@@ -154,12 +154,12 @@ class PrivateHistogram(Saved):
 
     @property
     def cost(self) -> Cost:
-        """What was spent, and under which neighbouring relation."""
+        """The privacy cost, with its neighbouring relation."""
         return self.mechanism.cost
 
     @property
     def is_size_public(self) -> bool:
-        """Whether neighbours have equally many records, so that their number is no secret."""
+        """Whether neighbours have equally many records, so that their number is public."""
         return keeps_size(self.mechanism.relation)
 
     @property
@@ -174,7 +174,7 @@ class PrivateHistogram(Saved):
 
     @property
     def edges(self) -> FloatArray:
-        """The edges of the bins, one more than there are.
+        """The edges of the bins, shape (K + 1,).
 
         Raises
         ------
@@ -223,16 +223,15 @@ class PrivateHistogram(Saved):
         Raises
         ------
         ValueError
-            If ``confidence`` is out of range, or a Dirichlet draw does not tell: the number of
+            If ``confidence`` is out of range, or a Dirichlet draw was released and the number of
             records is private.
 
         Notes
         -----
-        What the interval holds the count by is the noise of its own cell, for any data. The
-        estimate knows all cells at once, the number of records, and priors that fit
-        (`privrl.models.estimates.mixture`); a draw has its prior in it. Where the two disagree by
-        more than the noise, the interval of the noise alone would not reach to the estimate.
-        `credible_intervals` are those of the estimate.
+        The interval follows from the noise of one cell, for any data. The estimate uses all cells,
+        the number of records and fitted priors (`privrl.models.estimates.mixture`); a draw includes
+        its prior. If the two differ by more than the noise, the interval of the noise alone would
+        not contain the estimate. `credible_intervals` are those of the estimate.
         """
         tail = 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual")
         low, high = _count_bounds(self, tail)
@@ -259,12 +258,11 @@ class PrivateHistogram(Saved):
 
         Notes
         -----
-        They are made of what is left of the counts under the priors that the estimate is the mean
-        of, by how likely each makes what was released: the shortest that hold so much of it, and
-        the estimate. So they are shorter than `intervals`, by
-        far where neighbours tell or most cells are empty, and hold the counts as often as they say
-        on average over cells and over data that some of the priors are like: docs/models.md shows
-        how often that is. `intervals` hold each count that often, whatever the data are.
+        They are the shortest intervals with this posterior probability, under the priors of the
+        estimate, extended to the estimate. They are shorter than `intervals`, by far if
+        neighbouring cells are alike or most cells are empty. Their coverage holds on average over
+        cells, and over data that resemble some of the priors: docs/models.md measures it.
+        `intervals` cover each count for any data.
         """
         check_between("confidence", confidence, 0, 1, "0.95 is usual")
         if isinstance(self.mechanism, DirichletMechanism) or self.noisy is None:
@@ -291,16 +289,15 @@ class PrivateHistogram(Saved):
         -------
         float
             In nats; not exceeded with at least this probability, whatever the data are. For a
-            Dirichlet draw `privrl.mechanisms.errors.kl_quantile`; otherwise the worst frequencies
-            that lie in all cells' intervals at once, which is a few times the divergence to be
-            expected (`typical_loss`).
+            Dirichlet draw `privrl.accuracy.kl_quantile`; otherwise the worst frequencies within all
+            cells' intervals at once, which is a few times the expected divergence (`typical_loss`).
 
         Raises
         ------
         ValueError
             As `intervals`.
         """
-        return _kl_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
+        return kl_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
 
     def l2_error(self, confidence: float = 0.95) -> float:
         """Return how far the probabilities may be from the frequencies, as Euclidean distance.
@@ -327,7 +324,7 @@ class PrivateHistogram(Saved):
         `privrl.mechanisms.errors.gaussian_l2_quantile`, or for discrete noise, which is
         sub-Gaussian, by the bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
         """
-        return _l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
+        return l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
 
     def typical_loss(self, loss: Loss = "kl") -> float:
         """Return the loss to be expected of such a release, averaged over all histograms.
@@ -491,7 +488,7 @@ def _count_bounds(released: PrivateHistogram, tail: float) -> tuple[FloatArray, 
     return low, high
 
 
-def _kl_error(released: PrivateHistogram, tail: float) -> float:
+def kl_error(released: PrivateHistogram, tail: float) -> float:
     """Return what the divergence exceeds with probability ``tail`` at most, in nats."""
     draw = released.mechanism
     if isinstance(draw, DirichletMechanism) and released.is_size_public:
@@ -514,7 +511,7 @@ def _kl_error(released: PrivateHistogram, tail: float) -> float:
     return float(np.maximum(*ends).sum())
 
 
-def _l2_error(released: PrivateHistogram, tail: float) -> float:
+def l2_error(released: PrivateHistogram, tail: float) -> float:
     """Return what the Euclidean distance exceeds with probability ``tail`` at most."""
     n, d = released.n_records, released.probabilities.size
     used = released.mechanism

@@ -2,7 +2,7 @@
 
 Naive Bayes multiplies likelihood ratios as if features were independent. Logistic regression over
 the same values, with a weight for each value and class, learns how features overlap. It is the
-better model if there is enough data. `PrivateLogisticRegression` learns both under one target:
+better model with enough data. `PrivateLogisticRegression` learns both under one target:
 
 1. A share of the budget releases the tables and the temperature of naive Bayes. With more records
    per cell, by public facts, the share is smaller. If features carry little information, more of

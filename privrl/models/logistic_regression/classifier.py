@@ -47,18 +47,18 @@ class PrivateLogisticRegression(SavedClassifier):
     Attributes
     ----------
     cost_ : Cost
-        What the fit has spent, and under which relation. Without what a naive Bayes classifier
-        cost that `fit` was given.
+        The privacy cost of the fit, with its relation. It excludes a naive Bayes classifier that
+        `fit` was given.
     total_cost_ : Cost
-        What all that is in a saved file has cost: `cost_`, and that of a naive Bayes classifier
-        that `fit` was given, as if both were fitted on the same records.
+        The cost of everything in a saved file: `cost_` and that of a naive Bayes classifier that
+        `fit` was given, as if both were fitted on the same records.
     naive_bayes_ : PrivateNaiveBayes
-        Where the model began: a fitted classifier of its own.
+        The fitted classifier that the gradients start from.
     n_steps_ : int
-        How many gradients were released; 0 where noise would have drowned them. Then the model
-        is naive Bayes.
+        The number of released gradients; 0 if noise would drown them. Then the model is naive
+        Bayes.
     randomness_ : str
-        What `privrl.numerics.randomness.randomness_of` says of the generator.
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     classes_ : array, shape (J,)
         The classes, sorted, as scikit-learn expects; numbers before texts.
     weights_ : list of arrays, shape (V, J)
@@ -67,18 +67,18 @@ class PrivateLogisticRegression(SavedClassifier):
         Of the classes, in nats.
     deviations_ : list of arrays, shape (V, J)
         Standard deviations that the gradients' noise gives to the weights, as if features were
-        independent of each other; of weights that features share, less is known than they say, and
-        what the choice of candidates adds is not in them. Zeros where there were no gradients.
+        independent of each other; shared weights are less certain than they suggest, and
+        without the part of the choice between candidates. Zeros without gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
     n_features_in_ : int
-        How many features.
+        The number of features.
     feature_names_in_ : array of str
         Their names, where X was a data frame.
 
     Notes
     -----
-    All fitted attributes are made of what was released: they may be published, and so may a file
+    All fitted attributes are computed from the release: they may be published, and so may a file
     that `save` writes. A second fit is a second release, and costs again.
 
     Examples
@@ -102,17 +102,18 @@ class PrivateLogisticRegression(SavedClassifier):
         accountant: Accountant | None = None,
         naive_bayes: PrivateNaiveBayes | None = None,
     ) -> Self:
-        """Release tables and gradients of the records, and learn from what was released.
+        """Release tables and gradients of the records, and learn from the release.
 
         Parameters
         ----------
         X : DataFrame or array_like, shape (n, K)
-            The private records, as the schema says.
+            The private records, which fit the schema.
         y : array_like, shape (n,)
             Their classes, likewise.
         accountant : RdpAccountant or PldAccountant, optional
-            Is charged with the whole cost before anything is drawn. It is no parameter of the
-            estimator, for scikit-learn copies those, and a copy would be charged instead.
+            The accountant that is charged with the whole cost before anything is drawn. It is an
+            argument of ``fit``, because scikit-learn copies the parameters of estimators and would
+            charge a copy.
         naive_bayes : PrivateNaiveBayes, optional
             A fitted classifier over the same schema and classes to begin with. It was paid for
             when it was fitted: the whole target then is for gradients. A saved model has both in
@@ -237,9 +238,9 @@ def _learned(
     *,
     measured: bool,
 ) -> dict[str, Any]:
-    """Release all that was paid for, and return what it says: attributes, and naive Bayes' counts.
+    """Make the charged releases, and return the attributes and naive Bayes' counts.
 
-    If there are no tables, naive Bayes was released before.
+    Without tables, naive Bayes was released before.
     """
     counts: tuple[ReleasedTable, ...] | None = None
     if tables is not None:

@@ -98,7 +98,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
 
 
 def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
-    """Return what gradients and a classifier fitted before cost together, of the same records."""
+    """Return the joint cost of gradients and of a classifier fitted before, on the same records."""
     before = begun.cost_
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
 
@@ -119,7 +119,7 @@ def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
 def _as_now(data: Any) -> Any:
     """Return a file of the first format as one of today's.
 
-    It does not say whether its naive Bayes classifier was paid for before: as if it was.
+    It does not state whether its naive Bayes classifier was paid for before; assume so.
     """
     if not isinstance(data, Mapping) or data.get("format") != FIRST_FORMAT:
         return data

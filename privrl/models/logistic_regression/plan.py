@@ -20,21 +20,47 @@ from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 from privrl.numerics.typing import FloatArray
 
-# Chosen on public data sets; docs/models.md says which.
-_LEAST_SIGNAL = (
-    0.1  # to a class, below which gradients would be drowned, and all is spent on tables
-)
-_TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
-_FOR_TABLES = (0.15, 0.9)  # the least and the largest share
-_HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
-_CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be followed
-_CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
-_TYPICAL_SIGNAL = 20.0  # from which on there are more steps
-_STEPS = 60
-_STEPS_OF_FEATURE = 1.6  # at least, of each
-MOMENTUM = 0.9
-_SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
-_WORTH = 0.2  # nats: what features are expected to tell, where classes' counts compete with them
+
+@dataclass(frozen=True)
+class Tuned:
+    """The tuned constants of logistic regression, the same for all data.
+
+    They were chosen on Adult, Bank, Spam, Digit, GermanCredit and CreditCard;
+    docs/results/classifiers.md reports data sets on which nothing was chosen.
+    """
+
+    least_signal: float = 0.1  # to a class, below which noise would drown gradients
+    tables_fall: float = 0.1  # of the tables' share as the signal grows,
+    tables_power: float = 0.75  # and its power
+    tables_share: tuple[float, float] = (0.15, 0.9)  # the least and the largest
+    halved: float = 40.0  # signal at which all weights and feature weights share equally
+    choice: float = 0.05  # of the budget without tables: to choose between candidates
+    clear: float = 0.02  # noise of the choice to a record, above which chance would choose
+    typical_signal: float = 20.0  # above which more steps are taken
+    steps: int = 60
+    steps_of_feature: float = 1.6  # at least, for each feature
+    momentum: float = 0.9
+    averaged: float = 0.5  # of the steps, the last ones
+    safe_signal: float = 0.5  # of the rarest class, from which the temperature is typical
+    worth: float = 0.2  # nats: the expected information in features, beside class counts
+    length: float = 1.2  # to which records' vectors are clipped, in typical lengths at even odds
+    time: float = 60.0  # the longest way of all steps together, without momentum
+    feature_noise: float = 0.3  # nats that steps may add to logits of typical length 1
+    lead_length: float = 2.0  # nats, to which a record's vector of leads is clipped
+    optimism: float = 0.25  # nats for each free number
+    doubt: float = 1.0  # standard deviations of the noise by which others must lead the first
+    noise: float = 0.5  # nats that steps of all weights may add to logits
+    farthest: float = 4.0  # nats, of naive Bayes' log-ratios
+    own: tuple[float, ...] = tuple(np.linspace(0, 1, 6).tolist())  # parts of a record's class
+    counted_twice: float = 4.0  # weight of the tables' noise, which naive Bayes shares
+    every: int = 10  # steps, after which another part is chosen
+    longest: float = 1.25  # a step, over the number of ones in a record; 1.9 is stable
+    far: float = 32.0  # multiple of the way of the quickest weight; beyond is noise
+    spread: float = 0.01  # nats: weights that noise hides more than this share one pace
+    parts: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
+
+
+TUNED = Tuned()
 
 
 @dataclass(frozen=True)
@@ -63,7 +89,7 @@ _NONE = Steps(0, SumsMechanism(sigma=1.0))
 
 @dataclass(frozen=True)
 class Plan:
-    """What a budget is spent on.
+    """The division of a budget.
 
     Attributes
     ----------
@@ -84,7 +110,7 @@ class Plan:
     signal: float
 
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
-        """Return what Gaussian tables, gradients and the choice cost: as one Gaussian release."""
+        """Return the cost of Gaussian tables, gradients and the choice, as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
         precision += self.scores.precision + self.weights.precision + self.choice.precision
@@ -107,37 +133,38 @@ def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int
 def plan(
     sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
 ) -> Plan:
-    """Return what a budget is spent on.
+    """Return the division of a budget.
 
     Parameters
     ----------
     sigma : float
         Of a single Gaussian release that would spend all of it.
     n_records : int
-        How many there are.
+        The number of records.
     sizes : sequence of int
-        Numbers of values of the features.
+        The number of values of each feature.
     n_classes : int
         How many.
     has_tables : bool
-        Whether there is a naive Bayes already, paid for before.
+        Whether a naive Bayes classifier was paid for before.
 
     Raises
     ------
     ValueError
-        If there is, and the budget is so small that the noise cannot be drawn.
+        If so, and the budget is too small for drawable noise.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
-    if signal < _LEAST_SIGNAL * n_classes and not has_tables:
+    if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
-    least, most = _FOR_TABLES
-    share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
-    # Small enough for features that say the same, and together pull as many times as hard.
-    fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
-    number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
-    part = signal / (signal + _HALVED)
-    choice = _CHOICE
-    if sigma > _CLEAR * n_records * math.sqrt((1 - share) * choice):
+    least, most = TUNED.tables_share
+    for_tables = 1 / (1 + TUNED.tables_fall * signal**TUNED.tables_power)
+    share = 0.0 if has_tables else min(max(for_tables, least), most)
+    # Small enough for features that repeat each other and so add up their gradients.
+    fewest = math.ceil(TUNED.steps_of_feature * len(sizes))
+    number = max(int(TUNED.steps * max(1.0, signal / TUNED.typical_signal) ** 0.25), fewest)
+    part = signal / (signal + TUNED.halved)
+    choice = TUNED.choice
+    if sigma > TUNED.clear * n_records * math.sqrt((1 - share) * choice):
         part = choice = 0.0  # all is for features' weights
 
     def steps(share: float, number: int) -> Steps:
@@ -150,7 +177,7 @@ def plan(
 
     return Plan(
         share,
-        steps((1 - share) * (1 - choice) * (1 - part), _STEPS),
+        steps((1 - share) * (1 - choice) * (1 - part), TUNED.steps),
         steps((1 - share) * (1 - choice) * part, number),
         steps((1 - share) * choice, 1),
         signal,
@@ -160,18 +187,18 @@ def plan(
 def plan_tables(
     target: Target, shapes: Sequence[Rows], sigma: float, n_records: int
 ) -> tuple[TablesMechanism, bool]:
-    """Return what releases naive Bayes' tables, and whether its temperature is measured.
+    """Return the mechanism of naive Bayes' tables, and whether its temperature is measured.
 
     Parameters
     ----------
     target : RenyiDP or ApproxDP
-        What tables may spend.
+        The target of the tables.
     shapes : sequence of (int, int)
         Of the tables: of the classes first, then of each feature.
     sigma : float
         Of a single Gaussian release that would spend all of it.
     n_records : int
-        How many there are.
+        The number of records.
 
     Notes
     -----
@@ -185,7 +212,7 @@ def plan_tables(
     signal = signal_of(sigma, n_records, sizes, n_classes)
     loss = n_classes * (n_classes - 1) * sigma**2 / (2 * n_records**2)
     first, *others = least_noise_shares(shapes)
-    own = math.sqrt(loss / _WORTH) * (1 + signal**2) / signal
+    own = math.sqrt(loss / TUNED.worth) * (1 + signal**2) / signal
     own = max(first, min(own, 2 / n_classes**2))
     shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
     whole = TablesMechanism.calibrated(
@@ -203,11 +230,10 @@ def plan_tables(
 
 
 def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> float:
-    """Return the temperature where none is measured: less than is typical where little is seen.
+    """Return the temperature if none is measured: less than typical if noise hides the features.
 
-    What features seem to tell is noise then, most of all in the rarest class, by what was
-    released. A temperature that is too small loses what little there is to be seen; one that is
-    too large may lose any amount.
+    The features then show mostly noise, above all in the rarest class. A temperature that is too
+    small loses little; one that is too large may lose any amount.
     """
     rarest = signal * len(log_prior) * float(np.exp(log_prior.min()))
-    return typical * min(1.0, rarest / _SAFE_SIGNAL)
+    return typical * min(1.0, rarest / TUNED.safe_signal)

@@ -19,8 +19,9 @@ opposite vectors of length c reach that.
 the records: noise where the features carry no information, far where they explain nearly
 everything. One more release finds the distance that predicted well. The lead of a candidate is the
 sum, over all records, of the nats by which it predicts the record's class better than the first
-candidate. A record adds the vector of its leads, clipped to `_LEAD_LENGTH`, so one replaced record
-changes the sum by at most twice that length. The sums are rounded and get noise like gradients.
+candidate. A record adds the vector of its leads, clipped to `Tuned.lead_length`, so one replaced
+record changes the sum by at most twice that length. The sums are rounded and get noise like
+gradients.
 
 The candidates were learned from the same records, so they look better on these than on others: by
 a nat for each free number (Akaike, 1974), if the start were independent of the records and the
@@ -40,18 +41,10 @@ import numpy as np
 
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.encoding import Codes
-from privrl.models.logistic_regression.plan import MOMENTUM, Steps
-from privrl.models.logistic_regression.training import AVERAGED, Candidate, Start, probabilities
+from privrl.models.logistic_regression.plan import TUNED, Steps
+from privrl.models.logistic_regression.training import Candidate, Start, probabilities
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
-
-# Chosen on public data sets; docs/models.md says which.
-_LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
-_TIME = 60.0  # how far steps lead together at the most, were there no momentum
-_NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
-_LEAD_LENGTH = 2.0  # nats, to which a record's vector of leads is clipped
-_OPTIMISM = 0.25  # nats for each free number
-_DOUBT = 1.0  # standard deviations of the noise by which others must lead the first
 
 
 def weigh(
@@ -72,11 +65,11 @@ def weigh(
 
     Notes
     -----
-    Nothing draws weights back: steps end early instead. What many features say together is
-    learned first, for the loss bends most there, and what is left is mostly noise. So steps lead
-    as far as the noise allows, which they add to logits, and no farther than is stable where all
-    features say the same. Where features tell more, predictions are surer, and the same noise in
-    logits costs less: it may grow as the root of records' typical length.
+    The weights are not regularised: the steps end early instead. The common information of many
+    features is learned first, because the loss bends most there, and the rest is mostly noise. So
+    the steps go as far as their noise in logits allows, and no farther than is stable if all
+    features carry the same information. With more informative features the same noise in logits
+    costs less: it may grow as the root of records' typical length.
     """
     if not steps.number:
         return start
@@ -84,11 +77,11 @@ def weigh(
     bent = np.append(start.strengths, base * (1 - base))
     typical = math.sqrt(2 * bent.sum())
     even = min(float((base * (1 - base)).sum()), 0.5)  # less where classes are rare
-    length = _LENGTH * math.sqrt(bent.sum() / even)
+    length = TUNED.length * math.sqrt(bent.sum() / even)
     noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
-    stable = steps.number / ((1 - MOMENTUM) * bent.sum())
-    time = min(_TIME, stable, _NOISE / (noise * math.sqrt(typical)))
-    pace = time * (1 - MOMENTUM) / (steps.number * start.n_records)
+    stable = steps.number / ((1 - TUNED.momentum) * bent.sum())
+    time = min(TUNED.time, stable, TUNED.feature_noise / (noise * math.sqrt(typical)))
+    pace = time * (1 - TUNED.momentum) / (steps.number * start.n_records)
     tables = np.split(start.log_ratios, start.starts[1:])
     said = np.stack([table[column] for table, column in zip(tables, columns, strict=True)])
     classes = np.eye(len(base))[numbers]
@@ -101,9 +94,9 @@ def weigh(
         sums, factor = shortened_sums(parts, length)
         gradient = steps.mechanism.release(sums, rng) / factor
         gradient[n_features:] -= gradient[n_features:].mean()  # what all share changes nothing
-        velocity = MOMENTUM * velocity - pace * gradient
+        velocity = TUNED.momentum * velocity - pace * gradient
         at = at + velocity
-        if step >= steps.number * (1 - AVERAGED):
+        if step >= steps.number * (1 - TUNED.averaged):
             total, n_summed = total + at, n_summed + 1
     found = total / n_summed
     return replace(
@@ -115,7 +108,7 @@ def weigh(
 
 
 def shortened_sums(parts: FloatArray, length: float) -> tuple[FloatArray, float]:
-    """Return sums of vectors that one replaced record changes by √2 at the most: private.
+    """Return sums of vectors that one replaced record changes by at most √2: private.
 
     Parameters
     ----------
@@ -159,8 +152,7 @@ def choose(
         For each record, the rows of its values' weights, and ``numbers``, shape (n,), its class:
         private.
     candidates : sequence of Candidate
-        The first is what others are compared with. Of one there is nothing to choose, and nothing
-        is released.
+        Others are compared with the first. A single candidate is returned without a release.
     mechanism : SumsMechanism
         What releases the leads.
     rng : numpy.random.Generator
@@ -169,10 +161,10 @@ def choose(
     if len(candidates) == 1:
         return candidates[0]
     first, *others = (_log_chances(cells, numbers, each) for each in candidates)
-    sums, factor = shortened_sums(np.array(others) - first, _LEAD_LENGTH)
+    sums, factor = shortened_sums(np.array(others) - first, TUNED.lead_length)
     leads = mechanism.release(sums, rng) / factor
     freedom = np.array([each.freedom for each in candidates[1:]])
-    ahead = leads - _OPTIMISM * freedom - _DOUBT * mechanism.sigma / factor
+    ahead = leads - TUNED.optimism * freedom - TUNED.doubt * mechanism.sigma / factor
     return candidates[int(np.argmax([0.0, *ahead]))]
 
 

@@ -71,7 +71,7 @@ def largest_change(
     starts : array of int, shape (K,)
         Where in ``weights`` each feature begins.
     scales : array, shape (K + 1,)
-        Squares of what stands for a one in the intercept and in each feature, > 0.
+        Squares of the factors in place of ones, of the intercept and of each feature, > 0.
     own : float
         The part of a record's own class that is in the sum, from 0 to 1.
     base : array, shape (J,)

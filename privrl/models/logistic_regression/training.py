@@ -1,6 +1,6 @@
 """Logistic regression that starts from a private naive Bayes and takes noisy gradients.
 
-What the budget is spent on, and how many steps there are, follows from public facts
+Public facts decide the division of the budget and the number of steps
 (`privrl.models.logistic_regression.plan`); `descend` takes the steps.
 """
 
@@ -14,29 +14,18 @@ import numpy as np
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.encoding import Codes
-from privrl.models.logistic_regression.plan import MOMENTUM, Plan
+from privrl.models.logistic_regression.plan import TUNED, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import FloatArray, IntArray
 
-# Chosen on public data sets; docs/models.md says which.
-_NOISE = 0.5  # nats, which steps may add to logits
-_FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
-_OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
-_COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
-_EVERY = 10  # steps, until another part is chosen
-_LONGEST = 1.25  # a step, in units of one over the number of ones in a record; 1.9 is stable
-_FAR = 32.0  # steps lead so many times as far as the quickest weight needs; beyond is noise
-_SPREAD = 0.01  # nats: weights that the noise hides more than these move at one pace
-_PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
-AVERAGED = 0.5  # of the steps, the last ones
 
 
 @dataclass(frozen=True)
 class Start:
-    """What is known before the first gradient: all of it released.
+    """The state before the first gradient: all of it released.
 
     Attributes
     ----------
@@ -82,7 +71,7 @@ class Start:
     def log_ratios(self) -> FloatArray:
         """Each value's log-probabilities around their mean over the classes, shape (d, J)."""
         logs = self.log_rows - self.log_rows.mean(axis=1, keepdims=True)
-        return np.clip(logs, -_FARTHEST, _FARTHEST)
+        return np.clip(logs, -TUNED.farthest, TUNED.farthest)
 
     @property
     def weights(self) -> FloatArray:
@@ -109,7 +98,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Weights that might be the model's: made of what was released.
+    """Possible weights of the model, computed from the release.
 
     Attributes
     ----------
@@ -155,16 +144,16 @@ def descend(
 
     Notes
     -----
-    Nothing draws weights back. Steps are divided by the curvature of the loss, were each value the
-    only feature, and by what noise adds to it: where that is more, which is nearly everywhere, all
-    weights move at the same pace, so that what many features say together is learned first. Steps
-    lead as far as is stable, or until they add half a nat of noise to logits. That is too far
-    where features tell little beside the start; so parts of the way are candidates too.
+    The weights are not regularised. Steps are divided by the curvature of the loss, were each value
+    the only feature, and by what noise adds to it: where that is more, which is nearly everywhere,
+    all weights move at the same pace, and the common information of many features is learned first.
+    Steps lead as far as is stable, or until they add half a nat of noise to logits. That is too far
+    if features add little to the start, so points on the way are candidates as well.
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
-    comes on top. That noise is in naive Bayes' weights too, and errors that agree weigh more than
-    others. The part with the least noise in all is taken.
+    comes on top. Naive Bayes' weights have that noise as well, and errors that agree weigh more
+    than others. The part with the least noise in all is taken.
     """
     state = _Descent(start, plan)
     records = _one_hot(columns, start.starts, len(start.log_rows))
@@ -201,18 +190,18 @@ class _Descent:
         # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
         self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
         noise = math.sqrt(self._variance(self._own)) / start.n_records
-        self._damped = self._curvature + noise / _SPREAD
-        stable = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
-        self._time = min(stable, _FAR / float((self._curvature / self._damped).max()))
-        while self._in_logits(noise) > _NOISE:
+        self._damped = self._curvature + noise / TUNED.spread
+        stable = TUNED.longest * number / ((1 - TUNED.momentum) * (len(start.sizes) + 1))
+        self._time = min(stable, TUNED.far / float((self._curvature / self._damped).max()))
+        while self._in_logits(noise) > TUNED.noise:
             self._time /= 2
-        self._pace = self._time * (1 - MOMENTUM) / (number * start.n_records) / self._damped
+        self._pace = self._time * (1 - TUNED.momentum) / (number * start.n_records) / self._damped
         self._sum, self._n_summed = np.zeros_like(self.position), 0
         self._noise = 0.0
 
     def settings(self, step: int) -> tuple[float, float]:
         """Return the part of own classes in a gradient, and the most that a record changes it."""
-        if step % _EVERY == 0:
+        if step % TUNED.every == 0:
             self._own = self._best_own()
         return self._own, self._change(self._own)
 
@@ -220,10 +209,10 @@ class _Descent:
         """Take a step, from a released gradient."""
         whole = gradient - (1 - self._own) * self._known
         whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
-        self._velocity = MOMENTUM * self._velocity - self._pace * whole
+        self._velocity = TUNED.momentum * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
         self._noise += self._variance(self._own)
-        if step >= self._plan.weights.number * (1 - AVERAGED):
+        if step >= self._plan.weights.number * (1 - TUNED.averaged):
             self._sum += self.position
             self._n_summed += 1
 
@@ -245,7 +234,7 @@ class _Descent:
         shared = np.add.reduceat(self._shares[:-1, None] * way[:-1], start.starts)
         way[:-1] -= shared[start.of_feature]
         way[-1] += shared.sum(axis=0)
-        for part in _PARTS:
+        for part in TUNED.parts:
             where = self._origin + part * way
             both = np.hypot(begun, part * deviations)
             found.append(_candidate(where, both, part * freedom))
@@ -273,7 +262,7 @@ class _Descent:
     def _best_own(self) -> float:
         if self._start.tables is None:
             return 1.0
-        return float(min(_OWN, key=self._variance))
+        return float(min(TUNED.own, key=self._variance))
 
     def _variance(self, own: float) -> float:
         """Return the variance of the mean gradient's noise, for a root of 1."""
@@ -287,7 +276,7 @@ class _Descent:
             part = (1 - own) ** 2 * (1 - 2 / n_classes + float((self.base**2).sum()))
             counts = np.array([table.deviation for table in self._start.tables[1:]])
             mean = float((counts**2).mean() / (self._feature_roots**-2.0).mean())
-            variance += _COUNTED_TWICE * part * mean
+            variance += TUNED.counted_twice * part * mean
         return variance
 
     def _known_part(self) -> FloatArray:
@@ -333,9 +322,9 @@ def scaled_sums(
     residuals : array, shape (n, J)
         Probabilities minus targets.
     roots : array, shape (d + 1,)
-        What stands for each one: multiples of 1/16 up to 1, equal within a feature.
+        The factor in place of each one: multiples of 1/16 up to 1, equal within a feature.
     change : float
-        What `largest_change` says of such residuals, and of the roots' squares.
+        The result of `largest_change` for such residuals, and for the roots' squares.
     n_features : int
         K.
 

@@ -97,11 +97,11 @@ class PrivateNaiveBayes(SavedClassifier):
     Attributes
     ----------
     cost_ : Cost
-        What the fit has spent, and under which relation.
+        The privacy cost of the fit, with its relation.
     mechanism_ : TablesMechanism
         What released the tables: its name, and the sizes of noise or draws.
     randomness_ : str
-        What `privrl.numerics.randomness.randomness_of` says of the generator.
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     classes_ : array, shape (J,)
         The classes, sorted, as scikit-learn expects; numbers before texts.
     class_log_prior_ : array, shape (J,)
@@ -113,13 +113,13 @@ class PrivateNaiveBayes(SavedClassifier):
     n_records_ : int
         How many records were fitted: public under this relation.
     n_features_in_ : int
-        How many features.
+        The number of features.
     feature_names_in_ : array of str
         Their names, where X was a data frame.
 
     Notes
     -----
-    All fitted attributes are made of what was released: they may be published, and so may a file
+    All fitted attributes are computed from the release: they may be published, and so may a file
     that `save` writes, or a pickle of an estimator without a ``random_state``. A second fit is a
     second release, and costs again.
 
@@ -144,18 +144,19 @@ class PrivateNaiveBayes(SavedClassifier):
     _by_value: ClassVar[bool] = False
 
     def fit(self, X: Any, y: Any = None, *, accountant: Accountant | None = None) -> Self:
-        """Release the tables of the records, once, and learn from what was released.
+        """Release the tables of the records, once, and learn from the release.
 
         Parameters
         ----------
         X : DataFrame or array_like, shape (n, K), or PartitionedRecords
-            The private records, as the schema says. Rows of a list are read entry by entry; an
-            array or column must be of a type that holds what the schema says.
+            The private records, which fit the schema. Rows of a list are read entry by entry; the
+            type of an array or column must suit the schema.
         y : array_like, shape (n,)
             Their classes, likewise; None where the records are on a cluster and hold them.
         accountant : RdpAccountant or PldAccountant, optional
-            Is charged with the whole cost before anything is drawn. It is no parameter of the
-            estimator, for scikit-learn copies those, and a copy would be charged instead.
+            The accountant that is charged with the whole cost before anything is drawn. It is an
+            argument of ``fit``, because scikit-learn copies the parameters of estimators and would
+            charge a copy.
 
         Raises
         ------
@@ -163,7 +164,7 @@ class PrivateNaiveBayes(SavedClassifier):
             If the accountant's budget does not cover the fit; then nothing is drawn.
         ValueError
             If a parameter is out of range, or a record does not fit the public schema or classes
-            (`privrl.data.schema` says when); nothing is spent then, and the message shows no value
+            (see `privrl.data.schema`); nothing is spent then, and the message shows no value
             of the records.
         """
         self.check_parameters()
@@ -184,20 +185,20 @@ class PrivateNaiveBayes(SavedClassifier):
     def with_temperature(self, temperature: float) -> Self:
         """Return the same fitted classifier with another temperature, which costs nothing.
 
-        What a search would pay for at every fit is paid for once: fit, and compare temperatures
-        afterwards. Compare them on records that are public or of nobody in particular: a choice
-        by private records tells of them, and no accountant knows of it.
+        A search would pay for every fit. Fit once instead, and compare temperatures afterwards on
+        public records: a choice made with private records reveals something about them, without a
+        charge.
 
         Parameters
         ----------
         temperature : float
-            By which sums of `feature_log_prob_` are multiplied, > 0; also the parameter of what
-            is returned.
+            By which sums of `feature_log_prob_` are multiplied, > 0; also the parameter of the
+            result.
 
         Returns
         -------
         PrivateNaiveBayes
-            With everything else as it is here, ``cost_`` too: it is the same release.
+            With the same release and the same ``cost_``.
 
         Raises
         ------
@@ -219,7 +220,7 @@ class PrivateNaiveBayes(SavedClassifier):
         Parameters
         ----------
         X : DataFrame or array_like, shape (n, K)
-            Records, as the schema says.
+            Records that fit the schema.
 
         Returns
         -------

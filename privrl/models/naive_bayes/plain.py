@@ -159,7 +159,7 @@ def _mechanism_of(spent: Any, shapes: tuple[Rows, ...]) -> TablesMechanism:
 
 
 def _plain_logs(logs: FloatArray) -> list[Any]:
-    """Return logarithms as lists, with None for that of zero, which JSON cannot say."""
+    """Return logarithms as lists, with None for the logarithm of zero."""
     entries = logs.astype(object)
     entries[np.isneginf(logs)] = None
     rows: list[Any] = entries.tolist()

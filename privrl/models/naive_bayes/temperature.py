@@ -33,12 +33,12 @@ SHARES = (_SHARE / (1 - _SHARE) / len(TEMPERATURES),) * len(TEMPERATURES)
 
 
 def typical_temperature(n_features: int) -> float:
-    """Return the temperature where none is measured: the more features, the more say the same."""
+    """Return the temperature if none is measured; it falls with the number of features."""
     return min(1.0, math.sqrt(_INDEPENDENT / n_features))
 
 
 def is_worth_measuring(deviation: float, n_records: int) -> bool:
-    """Return whether noise of a standard deviation would leave something of the sums."""
+    """Return whether the sums would be visible through noise of a standard deviation."""
     return _noise(deviation, n_records) <= _LARGEST_NOISE
 
 
@@ -66,15 +66,15 @@ def derivative_tables(
     A record's loss is ``log sum_j exp(l_j) - l_y`` with ``l = log prior + t * s``; its derivative
     by ``log t`` is ``t (E s_j - s_y)``, with the mean over predicted classes.
 
-    Infinite logarithms are taken as limits: a class with ``l_j = -inf`` has no part in the mean,
-    those with ``+inf`` share it, and a record whose own class alone is impossible has the largest
-    derivative that there is. Where nothing follows (of ``inf - inf``) it is 0.
+    Infinite logarithms are taken as limits: a class with ``l_j = -inf`` does not enter the mean,
+    those with ``+inf`` share it, and a record whose class alone is impossible has the largest
+    possible derivative. Where the limit is undefined (``inf - inf``) it is 0.
 
-    **One record changes each sum by at most 1.** The part of a record is made of its own column of
-    ``log_ratios`` and its own class alone. It is clipped to [0, 1], after 0 has taken the place of
-    whatever is no number, and rounded to k/64 with k in 0 .. 64; of n such parts both the sum and
-    n minus it are exact below 2^46 records. A record replaced changes the one by a number in
-    [−1, 1] and the other by its negative: as `SHAPES` says, for any input whatever.
+    **One record changes each sum by at most 1.** The part of a record depends on the record's
+    column of ``log_ratios`` and its class alone. It is clipped to [0, 1], with 0 in place of NaN,
+    and rounded to k/64 with k in 0 .. 64; of n such parts both the sum and n minus it are exact
+    below 2^46 records. A record replaced changes the one by a number in [−1, 1] and the other by
+    its negative, as `SHAPES` requires, for any input.
     """
     n_records, sums = len(numbers), np.zeros(len(TEMPERATURES))
     for start in range(0, n_records, _AT_ONCE):
@@ -85,9 +85,9 @@ def derivative_tables(
 
 def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> list[float]:
     """Return the sum of the records' parts at each temperature, which is exact."""
-    with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell of a record
+    with np.errstate(invalid="ignore", over="ignore"):  # a warning would reveal a record
         ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
-        # Of each record by itself: others have no say in how its part is computed.
+        # For each record alone: its part must not depend on the others.
         plain = np.abs(ahead).max(axis=0) + np.abs(log_prior).max() < _PLAIN
         if len(ahead) != 2:
             is_plain = bool(plain.all())
@@ -104,7 +104,7 @@ def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> lis
 def _mean_of_two(temperature: float, odds: FloatArray, ahead: FloatArray) -> FloatArray:
     """Return `_mean_ahead` where nothing is infinite and one class is not the true one.
 
-    Of what overflows the other class has no part.
+    An overflow means that the other class has no weight.
     """
     scaled = temperature * ahead
     weights = np.exp(-scaled - odds)
