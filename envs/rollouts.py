@@ -37,7 +37,7 @@ class Simulator(ABC):
     start : array, shape (S,)
         Probabilities of the first state.
     support : Support, optional
-        Makes counts compact, W cells to a row; by default there are S.
+        Makes counts compact, W cells to a row; the default is S cells.
 
     Raises
     ------

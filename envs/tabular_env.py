@@ -100,9 +100,9 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         Raises
         ------
         ValueError
-            If there is no such action; then nothing has happened.
+            If the action does not exist; the state is then unchanged.
         gymnasium.error.ResetNeeded
-            If there has been no `reset`.
+            If `reset` was not called.
         """
         if self._state is None:
             raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
@@ -156,8 +156,8 @@ class ReleasedEnv(TabularEnv):
     """Play a model that was released privately, ``privrl/Released-v0``.
 
     Observations are states and actions are numbered from 0; the last states are the outcomes,
-    where an episode terminates. Its other attributes are those of `TabularEnv`. Whatever is
-    learned here costs no more privacy than ``statement`` says.
+    where an episode terminates. Its other attributes are those of `TabularEnv`. Learning here costs
+    no privacy beyond ``statement``, by post-processing.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class ReleasedEnv(TabularEnv):
 
     @property
     def statement(self) -> dict[str, Any]:
-        """What the release promises, a fresh copy."""
+        """The statement of the release, a fresh copy."""
         return copy.deepcopy(self.released.statement)
 
     def reset(

@@ -82,7 +82,7 @@ def same(one, other):
 
 
 def persons(log):
-    """What each person went through, as bytes."""
+    """The steps of each person, as bytes."""
     found = []
     for first, last in zip(log.person_starts[:-1], log.person_starts[1:], strict=True):
         starts = log.episode_starts[first : last + 1]
@@ -246,7 +246,7 @@ def test_most_files_are_read_the_quick_way(container, monkeypatch, tmp_path):
 
 
 def test_rows_that_are_short_and_lines_that_are_blank(tmp_path):
-    """As `read_records` has it: what a row lacks is missing, and a blank line is no row."""
+    """As `read_records` has it: absent fields are missing, and a blank line is skipped."""
     path = write_csv(ROWS, tmp_path / "log.csv")
     header, *lines = path.read_text().split()
     short = [line.rstrip(",") for line in lines]
@@ -628,7 +628,7 @@ def test_a_name_that_cannot_be_looked_at_is_none():
 
 @pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text():
-    """Whoever has them is a person of that name, and stops nobody's reading."""
+    """They name a person, and reading does not stop."""
     pa = import_module("pyarrow")
     table = arrow(ROWS)
     names = pa.array([b"SECRE\xff", *(b"p" for _ in ROWS[1:])])

@@ -53,7 +53,7 @@ def schema(wards: tuple[Any, ...] = ("a", "é"), doses: tuple[Any, ...] = (0, 1,
 
 
 def told(log: Log) -> list[tuple[bytes, ...]]:
-    """What was read of each person, as bytes."""
+    """The steps read of each person, as bytes."""
     found = []
     for first, last in zip(log.person_starts[:-1], log.person_starts[1:], strict=True):
         starts = log.episode_starts[first : last + 1]
@@ -205,7 +205,7 @@ def truth(entry: Any) -> Any:
 
 
 def of_types(rows: Rows, name: Callable[[Any], Any]) -> Rows:
-    """What is kept of entries where columns are of types: names of one of several."""
+    """Entries kept in typed columns: names of one of several."""
     kept = (str, name, number, texts, number, small, number, texts)
     return [tuple(keep(each) for keep, each in zip(kept, row, strict=True)) for row in rows]
 
@@ -233,7 +233,7 @@ def as_arrow_numbers(rows: Rows, folder: Path) -> Any:
 
 
 def as_dictionaries(rows: Rows, folder: Path) -> Any:
-    """In chunks of their own dictionaries, as a concatenated table has them; indices unsigned."""
+    """In chunks with separate dictionaries, as in a concatenated table; indices unsigned."""
     pa = import_module("pyarrow")
     parts = [
         arrow_of(rows[i : i + 3], texts, dictionaries=pa.uint32()) for i in range(0, len(rows), 3)
@@ -322,7 +322,7 @@ def taken(make: Any, row: Row) -> bool:
 def test_all_together_are_each_alone(
     make: Callable[..., Any], n_logs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever entries the log has, in blocks of any size."""
+    """For all entries, in blocks of any size."""
     rng = np.random.default_rng(sum(map(ord, make.__name__)))
     for _ in range(n_logs // 4 if make in FILES else n_logs):
         monkeypatch.setattr(sources, "_ROWS", int(rng.integers(1, 9)))
@@ -388,7 +388,7 @@ def test_in_episodes_as_well() -> None:
 
 @pytest.mark.parametrize("first", [None, True, "true"])
 def test_a_tie_of_names_is_broken_by_the_names(first: Any) -> None:
-    """Who had a name first once decided for everybody with the same two."""
+    """The first person with a name once decided for all others with it."""
     rows = [("new", first, 0, "b", 0, 0, 0, None)] if first is not None else []
     for k in range(3):
         rows += [(k, True, 0, "a", 0, 1, 0, None), (k, "true", 0, "a", 0, 2, 0, None)]
@@ -398,7 +398,7 @@ def test_a_tie_of_names_is_broken_by_the_names(first: Any) -> None:
 
 
 def test_texts_that_pandas_takes_for_equal() -> None:
-    """Where all are texts it writes what is no UTF-8 as another text."""
+    """If all are texts, it writes invalid UTF-8 as another text."""
     rows = [(name, 1, 0, "a", 0, 1, 0, None) for name in ("\udcff", repr("\udcff"))]
     frame = frame_of(rows).astype({"who": pd.StringDtype("python")})
     assert read_log(frame, schema()).n_persons == 2

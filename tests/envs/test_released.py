@@ -247,7 +247,7 @@ def test_arrays_are_copies_that_stay_as_they_are():
 
 @pytest.mark.parametrize("released", [model(), bare(), bare(arrivals=True)])
 def test_what_is_saved_comes_back(released, tmp_path):
-    """Bit for bit, in place of what was there, and the same bytes each time."""
+    """Bit for bit, replacing an old model, and the same bytes each time."""
     folder = tmp_path / "deeper" / "model"
     save_released(folder, model(seed=7))
     save_released(str(folder), released)
@@ -640,7 +640,7 @@ def spoilt(data, content):
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_bytes_from_anybody(data):
-    """Whatever is changed, in a file or an array in it: words say so, or the model is one."""
+    """For each change, in a file or an array in it: words say so, or the model is one."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         save_released(folder, model())
@@ -765,7 +765,7 @@ def test_what_is_no_released_model_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_others_learn_on_it():
-    """Q-learning, told nothing but steps, earns what the plan does on these tables within 5 %.
+    """Q-learning on steps alone earns the plan's value on these tables within 5 %.
 
     Values are exact; only learning is random, and its seeds are fixed.
     """
@@ -781,7 +781,7 @@ def test_others_learn_on_it():
 
 
 def test_masked_agents_stay_within_what_is_admissible():
-    """Ten lines of Q-learning that ask the mask: the best of what they may is what they find."""
+    """Ten lines of Q-learning that ask the mask: they find the best of these."""
     released = model(seed=4)
     mdp, rng = released.mdp, np.random.default_rng(0)
     env = gym.make(ENV_ID, released=released)

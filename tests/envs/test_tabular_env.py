@@ -132,7 +132,7 @@ def test_a_copy_goes_on_alike():
 
 
 def test_the_end_is_where_nothing_is_paid_for_ever():
-    """States: 0 goes on, 1 rests and pays, 2 rests, 3 can be left, 4 rests under one action."""
+    """States: 0 leads on, 1 rests and pays, 2 rests, 3 can be left, 4 rests under one action."""
     transition = np.zeros((5, 2, 5))
     transition[0, :, 0] = 1
     transition[[1, 2], :, [1, 2]] = 1

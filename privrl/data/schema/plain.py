@@ -37,7 +37,7 @@ def is_unfilled(column: Any) -> bool:
 
 
 def nested(path: Sequence[str], table: Any) -> Any:
-    """Return a table in as many tables around it as there are names."""
+    """Return a table inside one table for each name."""
     for key in reversed(path):
         table = {key: table}
     return table
@@ -102,7 +102,7 @@ def check_name(name: str) -> None:
 
 
 def check_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names if they are different, and there is one."""
+    """Return names if they differ and are at least one."""
     if isinstance(names, str):
         raise ValueError(f"names must be several names, got the one text {shown(names)}.")
     names = tuple(names)

@@ -31,7 +31,7 @@ from privrl.data.schema.templates import Bounds, template
 
 
 def _unfilled(columns: Mapping[str, Any]) -> list[str]:
-    """Return what is to be said of columns that are as a template leaves them, if any are."""
+    """Return the message about columns that are still empty, if any."""
     said = []
     for key in ("categories", "edges"):
         names = [
@@ -59,7 +59,7 @@ class Schema:
     Raises
     ------
     ValueError
-        If there is no column, or one is something else.
+        If the columns are none, or one is of another type.
     """
 
     columns: Mapping[str, Column]
@@ -227,7 +227,7 @@ class Schema:
         Raises
         ------
         ValueError
-            If the file's name ends otherwise, or its content is no schema.
+            If the file's name ends otherwise, or its content is not a schema.
         """
         path = Path(path)
         try:
@@ -244,7 +244,7 @@ class Schema:
         rest: Collection[str] = (),
         bins: int = 10,
     ) -> dict[str, Any]:
-        """Return plain data for `from_dict`, in which the user fills in what is left.
+        """Return plain data for `from_dict`, in which the user fills in the rest.
 
         See Also
         --------
