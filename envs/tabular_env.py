@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import check_is
 from privrl._shown import shown
 from privrl.envs.facts import Outcome
 from privrl.envs.released import Released
@@ -67,7 +68,12 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
                 f"mdp or path must be given, got {'neither' if mdp is None else 'both'}; "
                 "save_tables(path, mdp) makes a file of tables."
             )
-        self.mdp = load_tables(path) if path is not None else _checked(mdp)
+        if path is not None:
+            mdp = load_tables(path)
+        hint = "TabularMDP(transition, reward, start, horizon) makes one of arrays"
+        check_is("mdp", mdp, TabularMDP, hint=hint)
+        assert mdp is not None
+        self.mdp = mdp
         self.horizon = self.mdp.horizon
         self.initial_state_distrib = self.mdp.start
         self.observation_space = gym.spaces.Discrete(self.mdp.n_states)
@@ -126,15 +132,6 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         following = np.flatnonzero(row)
         columns = row[following], following, reward[following], self._over[following]
         return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _checked(mdp: object) -> TabularMDP:
-    if not isinstance(mdp, TabularMDP):
-        raise ValueError(
-            f"mdp must be a TabularMDP, got {type(mdp).__name__}; "
-            "TabularMDP(transition, reward, start, horizon) makes one of arrays."
-        )
-    return mdp
 
 
 def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,7 +210,11 @@ class ReleasedEnv(TabularEnv):
                 f"path or released must be given, got {'neither' if path is None else 'both'}; "
                 "save_released(path, released) makes a folder of a model."
             )
-        self.released = load_released(path) if path is not None else _checked_release(released)
+        if path is not None:
+            released = load_released(path)
+        check_is("released", released, Released, hint="load_released(path) reads one")
+        assert released is not None
+        self.released = released
         super().__init__(self.released.mdp)
         self.render_mode = render_mode
         self._last: tuple[int, int, float] | None = None
@@ -253,12 +254,3 @@ class ReleasedEnv(TabularEnv):
     def _mask(self, state: np.int64) -> dict[str, Any]:
         admissible = self.released.admissible
         return {} if admissible is None else {"action_mask": admissible[state].astype(np.int8)}
-
-
-def _checked_release(released: object) -> Released:
-    if not isinstance(released, Released):
-        raise ValueError(
-            f"released must be a Released, got {type(released).__name__}; load_released(path) "
-            "reads one."
-        )
-    return released

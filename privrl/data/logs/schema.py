@@ -15,7 +15,7 @@ from privrl._plain import listed
 from privrl._shown import shown
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
-from privrl.data.schema.plain import check_name, column_of, dump, is_unfilled, nested, plain, read
+from privrl.data.schema.plain import PlainFile, check_name, column_of, is_unfilled, nested, plain
 
 MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1
@@ -27,7 +27,7 @@ KEYS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogSchema:
+class LogSchema(PlainFile):
     """The public columns of a log, in which each row is a step of a person.
 
     All of it is stated before the data are seen, and nothing is read from them.
@@ -230,33 +230,10 @@ class LogSchema:
             }
         return cls(**given)
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise.
-        """
-        Path(path).write_bytes(dump(Path(path), self.to_dict()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the schema in a file ``.toml`` or ``.json``.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise, or its content is not the schema of a log.
-        """
-        path, data = Path(path), None
-        try:
-            data = read(path)
-            return cls.from_dict(data)
-        except ValueError as error:
-            empty = still_empty(data, path)
-            wrong = f"still to be filled in: {', '.join(empty)}." if empty else error
-            raise ValueError(f"{path.name}: {wrong}") from None
+    @staticmethod
+    def _unfilled(data: Any, path: Path) -> str:
+        empty = still_empty(data, path)
+        return f"still to be filled in: {', '.join(empty)}." if empty else ""
 
     def _check_bounds(self) -> tuple[float, float] | None:
         bounds = self.reward_bounds

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,14 +17,13 @@ from privrl.data.schema.columns import Bins, Categories, Column, encode_column
 from privrl.data.schema.entries import Value
 from privrl.data.schema.others import as_frame
 from privrl.data.schema.plain import (
+    PlainFile,
     check_name,
     check_names,
     column_of,
-    dump,
     example_of,
     is_unfilled,
     plain,
-    read,
 )
 from privrl.data.schema.templates import Bounds, template
 
@@ -48,7 +46,7 @@ def _unfilled(columns: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Schema:
+class Schema(PlainFile):
     """The public columns of a table, in order.
 
     Parameters
@@ -209,31 +207,6 @@ class Schema:
         if wrong:
             raise ValueError("\n".join(wrong))
         return cls(made)
-
-    def save(self, path: str | Path) -> None:
-        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise.
-        """
-        Path(path).write_bytes(dump(Path(path), self.to_dict()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the schema in a file ``.toml`` or ``.json``.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise, or its content is not a schema.
-        """
-        path = Path(path)
-        try:
-            return cls.from_dict(read(path))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
 
     @staticmethod
     def template(
