@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from logs_compared import persons
 
 from privrl.audit import audit_replay
 from privrl.costs import AddRemoveRecord
@@ -79,17 +80,6 @@ def same(one, other):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
         assert getattr(one, name).dtype == getattr(other, name).dtype
-
-
-def persons(log):
-    """The steps of each person, as bytes."""
-    found = []
-    for first, last in zip(log.person_starts[:-1], log.person_starts[1:], strict=True):
-        starts = log.episode_starts[first : last + 1]
-        steps = slice(starts[0], starts[-1])
-        columns = (log.state, log.action, log.next_state, log.reward)
-        found.append(((starts - starts[0]).tobytes(), *(c[steps].tobytes() for c in columns)))
-    return found
 
 
 # What is read -------------------------------------------------------------------------------------

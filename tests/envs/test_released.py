@@ -22,6 +22,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle_tabular import play
 
 import privrl
 from privrl.agents import QLearning
@@ -668,14 +669,9 @@ def test_bytes_from_anybody(data):
 # Played.
 
 
-def play(env, seed, steps=60):
+def played(env, seed):
     """Act at random and return what was seen, masks as lists."""
-    rng = np.random.default_rng(seed)
-    seen = [env.reset(seed=seed)]
-    for _ in range(steps):
-        seen.append(env.step(int(rng.integers(env.action_space.n))))
-        if seen[-1][2] or seen[-1][3]:
-            seen.append(env.reset())
+    seen = play(env, seed)
     return [(*each[:-1], {k: v.tolist() for k, v in each[-1].items()}) for each in seen]
 
 
@@ -692,10 +688,10 @@ def test_a_model_from_its_folder(tmp_path):
     save_released(tmp_path, model())
     env = gym.make(ENV_ID, path=str(tmp_path))
     assert env.unwrapped.statement == model().statement
-    assert play(env.unwrapped, 3) == play(ReleasedEnv(released=model()), 3)
-    assert play(ReleasedEnv(tmp_path), 3) != play(ReleasedEnv(tmp_path), 4)
+    assert played(env.unwrapped, 3) == played(ReleasedEnv(released=model()), 3)
+    assert played(ReleasedEnv(tmp_path), 3) != played(ReleasedEnv(tmp_path), 4)
     spec = gym.envs.registration.EnvSpec.from_json(env.spec.to_json())
-    assert play(gym.make(spec).unwrapped, 3) == play(env.unwrapped, 3)
+    assert played(gym.make(spec).unwrapped, 3) == played(env.unwrapped, 3)
     many = gym.make_vec(ENV_ID, num_envs=2, vectorization_mode="sync", path=str(tmp_path))
     states, info = many.reset(seed=0)
     assert states.shape == (2,)
@@ -706,8 +702,8 @@ def test_a_model_from_its_folder(tmp_path):
 def test_it_plays_its_tables():
     """The same law and the same draws as the tables by themselves, and `P` as theirs."""
     env, plain = ReleasedEnv(released=model()), TabularEnv(model().mdp)
-    seen = [each[:-1] for each in play(env, 5)]
-    assert seen == [each[:-1] for each in play(plain, 5)]
+    seen = [each[:-1] for each in played(env, 5)]
+    assert seen == [each[:-1] for each in played(plain, 5)]
     assert env.P == plain.P
     assert any(each[2] for each in seen if len(each) == 4)
     read = TabularMDP.from_gymnasium(env)
@@ -737,7 +733,7 @@ def test_a_copy_goes_on_alike():
     env = ReleasedEnv(released=model(), render_mode="ansi")
     play(env, 2, steps=3)
     twins = [pickle.loads(pickle.dumps(env)), copy.deepcopy(env)]
-    ahead = [play(each, 9) for each in (env, *twins)]
+    ahead = [played(each, 9) for each in (env, *twins)]
     assert ahead[0] == ahead[1] == ahead[2]
     assert len({each.render() for each in (env, *twins)}) == 1
 
