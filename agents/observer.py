@@ -265,6 +265,7 @@ class Observer:
         if ends is not None:
             following = np.where(ends, self.n_states, columns)
         encoded = self._rewards.encode_counts(floats, reward, following, self._rng)
+        _check_units(encoded, floats.sum(axis=-1))
         if ends is not None:
             over = floats[..., ends].sum(axis=-1, keepdims=True)
             floats = np.concatenate([np.where(ends, 0.0, floats), over], axis=-1)
@@ -406,6 +407,7 @@ class Observer:
         steps: list[tuple[int, int, float, int, bool]],
     ) -> _New:
         """Return what is new with more steps, each in a cell of a row of all runs' tables."""
+        _check_units(encoded, 1.0)
         old = self._new
         width = encoded.shape[-1]
         place = np.flatnonzero(encoded)
@@ -427,6 +429,15 @@ def _without_arrival(cost: Cost | None) -> Relation | None:
         if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
             return row.relation
     return None
+
+
+def _check_units(encoded: FloatArray, steps: FloatArray | float) -> None:
+    """Check that each step adds at most 1 to its row of rewards, as the cost assumes."""
+    if not (np.abs(encoded).sum(axis=-1) <= steps + 1e-9 * np.maximum(steps, 1)).all():
+        raise ValueError(
+            "a reward model must add at most 1 in all to a row for each step, and this one adds "
+            "more; divide what encode and encode_counts return."
+        )
 
 
 def _damps(cost: Cost | None) -> bool:

@@ -1,6 +1,6 @@
 """Bins that make the states of a task with continuous observations: spelled in a line, and public.
 
-Which bins are taken is a choice that is made before there are data, of what is known of the task.
+Choose the bins before data exist, from public knowledge of the task.
 """
 
 import math
@@ -46,7 +46,7 @@ def edges_of(bins: str, space: Space[Any]) -> list[Edges]:
         What each coordinate is cut into, with commas between coordinates, or once for all of
         them: ``12``, so many even bins between the bounds of the space; ``-2.4:2.4:6``, so many
         between these bounds; or the edges themselves, ``-0.8/0.8``. ``1`` ignores a coordinate.
-        What lies outside the bounds belongs to the end bins.
+        Values outside the bounds belong to the end bins.
     space : gymnasium.spaces.Space
         Whose coordinates, flattened.
 

@@ -9,7 +9,7 @@ from privrl.numerics.checks import check_count
 def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:
     """Return the tables of DoubleChain: two chains that look alike, one with a prize.
 
-    The states lie in a row and an episode starts in the middle one. Action 0 steps left and
+    The states form a row, and an episode starts in the middle one. Action 0 steps left and
     action 1 right, each the other way with probability .1; who steps out of the row stays. Every
     step from the last state pays 1 and nothing else pays.
 
@@ -142,12 +142,12 @@ def deep_sea(size: int) -> TabularMDP:
 def key_and_door(size: int) -> TabularMDP:
     """Return the tables of a room with a key and a locked door: one reward, late.
 
-    A walker starts in the upper left corner of a square room, whose key lies in the upper right
-    corner and whose door is in the lower left one. Actions 0 to 3 step up, right, down and left;
-    walls stop. To arrive at the key is to take it, to arrive at the door with the key pays 1 and
-    ends the episode, and nothing else pays. The best way has ``3 * (size - 1)`` steps and an
-    episode at most ``4 * size``. Cell ``(row, column)`` is state ``row * size + column``, with
-    the key ``size**2`` more, and the last state is "over".
+    A walker starts in the upper left corner of a square room, with a key in the upper right corner
+    and a door in the lower left one. Actions 0 to 3 step up, right, down and left; walls stop. To
+    arrive at the key is to take it, to arrive at the door with the key pays 1 and ends the episode,
+    and nothing else pays. The best way has ``3 * (size - 1)`` steps and an episode at most ``4 *
+    size``. Cell ``(row, column)`` is state ``row * size + column``, with the key ``size**2`` more,
+    and the last state is "over".
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is public of an environment: what it declares, its tables show, or its documentation says.
+"""Public facts of an environment: declared by it, shown by its tables, or documented.
 
 None of it is learned from what an agent observes. A neighbouring relation has to say what a
 replaced state does to the reward for reaching it (`privrl.costs.ReplaceStep`). That no reward
@@ -47,7 +47,7 @@ Playable = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
 
 
 class WellKnown(NamedTuple):
-    """What Gymnasium's documentation says of an environment, and the environment does not.
+    """Facts from Gymnasium's documentation that the environment does not declare.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ WELL_KNOWN: Final[Mapping[str, WellKnown]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PublicFacts(InHtml):
-    """What a learner may know of an environment before it has seen anything.
+    """What a learner may know about an environment before its first step.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ def _range_of_tables(outcomes: list[Outcome]) -> Range:
 def _declared_range(env: gym.Env[Any, Any]) -> Range | None:
     """Return the ``reward_range`` of the outermost layer that has one, as old Gym's and MiniGrid's.
 
-    A wrapper that pays otherwise than what it wraps is asked, and nothing within it.
+    The first layer that may change rewards is the last one asked.
     """
     for layer in layers_of_rewards(env):
         try:
@@ -226,7 +226,7 @@ def _declared_range(env: gym.Env[Any, Any]) -> Range | None:
 
 
 def pays_on_arrival(env: Playable) -> bool | None:
-    """Return what public tables say of whether rewards depend on the state that is arrived in.
+    """Return whether rewards depend on the next state, by public tables.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def pays_on_arrival(env: Playable) -> bool | None:
     -------
     bool or None
         False if, after every state and action, all outcomes pay the same or all lead to the same
-        place; None if there are no tables and nothing is declared.
+        place; None without tables or a declaration.
     """
     if isinstance(env, TabularMDP):
         return env.reward.ndim == 3
@@ -270,13 +270,13 @@ def proved_without_arrival(env: Playable) -> bool:
 
 
 def rewards_hold(env: gym.Env[Any, Any]) -> bool:
-    """Return whether there is none but wrappers that are known to leave rewards as they are."""
+    """Return whether all wrappers are known to leave rewards unchanged."""
     *_, last = layers_of_rewards(env)
     return not isinstance(last, gym.Wrapper)
 
 
 def layers_of_rewards(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
-    """Yield an environment and what it wraps, as far in as rewards are known to be the same."""
+    """Yield an environment and its inner layers, as long as rewards are known to be the same."""
     yield env
     while isinstance(env, gym.Wrapper) and type(env) in (*_CHANGE_NOTHING, *_RENUMBER):
         env = env.env
@@ -286,8 +286,7 @@ def layers_of_rewards(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
 def tables_hold(env: gym.Env[Any, Any]) -> bool:
     """Return whether an environment's tables are about what a learner of it sees.
 
-    They are if there is none but wrappers that are known to leave states, actions and rewards as
-    they are.
+    They are if all wrappers are known to leave states, actions and rewards unchanged.
     """
     while isinstance(env, gym.Wrapper):
         if type(env) not in _CHANGE_NOTHING:

@@ -37,14 +37,14 @@ def icu_sepsis(path: str | PathLike[str] | None = None, *, horizon: int = 20) ->
     -------
     TabularMDP
         Rewards are paid on arrival: 1 for a patient who survives. States 0 to 712 are patients,
-        713 and 714 death and survival, which both lead to 715, and that to itself. Actions of
-        which there are no records in a state move on like the mean of those of which there are, as
-        they do in the package by default.
+        713 and 714 death and survival, which both lead to 715, and that to itself. Actions without
+        records in a state move like the mean of the actions with records, the default of the
+        package.
 
     Raises
     ------
     ValueError
-        If there is no such package or file, or it holds other tables.
+        If the package or file is missing, or holds other tables.
     OSError
         If a file cannot be read.
 
@@ -79,7 +79,7 @@ def icu_sepsis_choices(
     Returns
     -------
     admissible : array of bool, shape (716, 25)
-        Of which actions there are records; all, where an episode is over.
+        The actions with records; all, where an episode is over.
     expert : array, shape (716, 25)
         How often clinicians took each of them, summing to 1 in each state.
 

@@ -1,4 +1,4 @@
-"""What actions are called, and where states lie: public, by an environment's documentation."""
+"""Names of actions, and positions of states: public, by an environment's documentation."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,7 +24,7 @@ _BY_ID: Final[Mapping[str, tuple[str, ...]]] = {
 def action_names(env: Any, n_actions: int) -> tuple[str, ...] | None:
     """Return the names of an environment's actions, or None where they are not known.
 
-    An environment of one's own says them by an attribute ``action_names``.
+    Your own environment declares them by an attribute ``action_names``.
     """
     said = getattr(getattr(env, "unwrapped", env), "action_names", None)
     if said is None:

@@ -1,4 +1,4 @@
-"""Number the states of a MiniGrid: where the agent stands, and what it has changed."""
+"""Number the states of a MiniGrid: the agent's position, and what it has changed."""
 
 from typing import Any
 
@@ -16,12 +16,11 @@ class Position(
 ):
     """Number the agent's column, row and direction, its load and the doors, the last fastest.
 
-    Where there is something to pick up, a state tells whether the agent carries anything; where
-    there are doors, which of them, row by row, are open, closed and locked. An empty room of
-    5 × 5 cells has 100 states; with a key and a door it has 600. What else can change, such as
-    where a ball was put down, a state does not tell. Nor does it tell one map from another: where
-    maps are drawn anew for each episode, as many of MiniGrid's are, give the environment one map
-    by ``minigrid.wrappers.ReseedWrapper``.
+    If the map has objects, a state includes whether the agent carries one; if it has doors, which
+    of them are open, closed and locked, row by row. An empty room of 5 × 5 cells has 100 states;
+    with a key and a door it has 600. It leaves out other changes, such as where a ball was put
+    down. It does not distinguish maps: where maps are drawn anew for each episode, as many
+    of MiniGrid's are, give the environment one map by ``minigrid.wrappers.ReseedWrapper``.
 
     Parameters
     ----------

@@ -20,9 +20,8 @@ def inventory(
     """Return the tables of a stock that is ordered for before the demand is known.
 
     State ``s`` is the stock in the evening, and an episode starts with none. Action ``a`` orders
-    ``a`` units, as many of them as there is room for; they arrive overnight, are paid for with
-    the cost of keeping all that there is, and then customers come. What is asked for beyond the
-    stock is lost.
+    ``a`` units, as far as space allows; they arrive overnight, are paid for with the cost of
+    storage, and then customers come. Demand beyond the stock is lost.
 
     Parameters
     ----------
@@ -43,8 +42,8 @@ def inventory(
     Returns
     -------
     TabularMDP
-        With ``capacity + 1`` states and actions. Rewards are paid on arrival: the next stock
-        tells what was sold.
+        With ``capacity + 1`` states and actions. Rewards are paid on arrival: the next stock shows
+        what was sold.
 
     Raises
     ------
@@ -87,7 +86,7 @@ def machine_replacement(
     """Return the tables of a machine that wears out and may be replaced.
 
     State ``s`` is how worn the machine is: 0 is as good as new, where an episode starts, and the
-    last state cannot get worse. Action 0 goes on with it and action 1 replaces it first; then it
+    last state cannot get worse. Action 0 keeps it and action 1 replaces it first; then it
     works for a period, which earns ``income - upkeep * wear``, and wears on.
 
     Parameters
@@ -145,8 +144,8 @@ def queue(
 ) -> TabularMDP:
     """Return the tables of a server that may work at several speeds.
 
-    State ``s`` is how many jobs there are, and an episode starts without any. Action ``a`` works
-    for a period at speed ``a``: if there is a job, one is done, and paid for, with probability
+    State ``s`` is the number of jobs, and an episode starts without any. Action ``a`` works
+    for a period at speed ``a``: one of the waiting jobs is done and paid for with probability
     ``service[a]``. Then a new job comes with probability ``arrival``, and goes elsewhere if
     ``capacity`` jobs are there.
 
@@ -171,7 +170,7 @@ def queue(
     -------
     TabularMDP
         With ``capacity + 1`` states. Rewards are the expected ones of an action: the next state
-        does not tell whether a job was done.
+        does not show whether a job was done.
 
     Raises
     ------

@@ -33,7 +33,7 @@ def plan(transition: ArrayLike, reward: ArrayLike, horizon: int) -> tuple[IntArr
     ----------
     transition : array, shape (..., S, A, S)
         Probabilities of the next state, trusted to be ones: the caller has drawn
-        or checked them. What a row lacks to 1 ends the episode.
+        or checked them. The probability missing from a row ends the episode.
     reward : array, shape (..., S, A)
         Expected reward of an action, finite.
     horizon : int
@@ -88,7 +88,7 @@ def plan_support(
     ----------
     rows : array, shape (..., S, A, W)
         Probabilities of the next states that the support names, trusted as by `plan`; 0 in
-        cells that are padding. What arrives at "the episode is over" is worth nothing.
+        cells that are padding. The state "the episode is over" is worth nothing.
     support : Support
         What the rows are about.
     reward, horizon

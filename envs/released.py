@@ -1,4 +1,4 @@
-"""A model that was released privately, and what must be said wherever it goes."""
+"""A privately released model, and the statement that belongs to it."""
 
 import math
 import sys
@@ -56,7 +56,7 @@ class Released(InHtml):
     Notes
     -----
     Everything here is public: anybody may be given it, and whatever is computed from it costs
-    no more privacy. Labels are told apart, and hold nothing that a screen does not show.
+    no more privacy. Labels differ, and all of their characters are printable.
     """
 
     mdp: TabularMDP

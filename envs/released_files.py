@@ -48,7 +48,7 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
     Parameters
     ----------
     path : str or path-like
-        The folder; made if it does not exist. A model that was there is replaced.
+        The folder; made if it does not exist. An existing model is replaced.
     released : Released
         All of it is kept, bit for bit (a zero loses its sign). ``model.json`` has the statement,
         sizes and labels, and the SHA-256 digest of ``tables.npz``: neither file is read beside
@@ -108,7 +108,7 @@ def load_released(path: str | PathLike[str]) -> Released:
         is not what a ``release.json`` in the folder is about, or they hold no released model; the
         message begins with the file's name.
     OSError
-        If there is no such folder, or it cannot be read.
+        If the folder does not exist or cannot be read.
     """
     return released_of(*_read_files(Path(path)))
 

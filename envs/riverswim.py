@@ -19,7 +19,7 @@ LEFT, RIGHT = 0, 1
 
 
 class _Variant(NamedTuple):
-    """What the authors of RiverSwim's variants chose differently."""
+    """The choices in which variants of RiverSwim differ."""
 
     middle: tuple[float, float, float]
     """Swimming right from a middle state: probabilities of (left, stay, right)."""

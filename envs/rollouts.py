@@ -9,6 +9,7 @@ from operator import iadd
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
@@ -20,9 +21,10 @@ _DRAWS_AT_ONCE = 2**20
 """Uniform draws held in memory at a time; more walkers go in several groups."""
 
 _FEW = 4
-"""StepSimulator that are moved one by one."""
+"""Walkers that are moved one by one."""
 
 _Shape = tuple[int, int, int]
+_Free = BoolArray | None
 
 
 class Simulator(ABC):
@@ -37,7 +39,7 @@ class Simulator(ABC):
     start : array, shape (S,)
         Probabilities of the first state.
     support : Support, optional
-        Makes counts compact, W cells to a row; by default there are S.
+        Makes counts compact, W cells to a row; the default is S cells.
 
     Raises
     ------
@@ -53,12 +55,11 @@ class Simulator(ABC):
         self._shape = (n_states, n_actions, width)
         self._first_row = np.arange(n_states) * n_actions  # of each state: a row is s * A + a
 
-    @abstractmethod
     def counts(
         self,
         policy: IntArray,
         episodes: int,
-        rng: np.random.Generator,
+        rng: Generator,
         *,
         free: BoolArray | None = None,
     ) -> IntArray:
@@ -80,6 +81,11 @@ class Simulator(ABC):
         array of int, shape (B, S, A, S), or (B, S, A, W) under a support
             Each run's counts sum to ``episodes * H``.
         """
+        return self._counts(policy, episodes, rng, free)
+
+    @abstractmethod
+    def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
+        """Return what `counts` does."""
 
     def _cells(self, row: IntArray, next_state: IntArray, support: Support | None) -> IntArray:
         """Return where transitions are in a flat table of counts."""
@@ -102,7 +108,7 @@ class _Choices(NamedTuple):
         places = free.transpose(1, 0, 2).reshape(-1, n_actions)
         return cls(np.argsort(~places, axis=1, kind="stable"), places.sum(axis=1))
 
-    def draw(self, place: IntArray, rng: np.random.Generator) -> IntArray:
+    def draw(self, place: IntArray, rng: Generator) -> IntArray:
         """Return one of the free actions for each place, uniformly."""
         return self.actions[place, rng.integers(self.number[place])]
 
@@ -128,15 +134,7 @@ class StepSimulator(Simulator):
             and policy.min(initial=0) >= 0
         )
 
-    def counts(
-        self,
-        policy: IntArray,
-        episodes: int,
-        rng: np.random.Generator,
-        *,
-        free: BoolArray | None = None,
-    ) -> IntArray:
-        """See `Simulator.counts`."""
+    def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
         runs, horizon, n_states = policy.shape
         if self.go_abreast(policy, episodes):
             draws = self._draws(horizon, runs * episodes, rng)
@@ -153,7 +151,7 @@ class StepSimulator(Simulator):
             iadd, (self._group_counts(rows, choices, run, runs, rng) for run in run_of_group)
         )
 
-    def _draws(self, horizon: int, walkers: int, rng: np.random.Generator) -> FloatArray:
+    def _draws(self, horizon: int, walkers: int, rng: Generator) -> FloatArray:
         """Return where in its row each walker goes at each step; and in the last row, begins."""
         draws = columns(rng, (horizon + 1, walkers))
         self._rows.keep_below_one(draws)
@@ -165,7 +163,7 @@ class StepSimulator(Simulator):
         choices: "_Choices | None",
         run: IntArray,
         runs: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> IntArray:
         """Return counts of all runs, from walkers that belong to the given runs."""
         draws = self._draws(len(rows), len(run), rng)
@@ -280,15 +278,7 @@ class CountSimulator(Simulator):
         self._first_states = np.flatnonzero(start)
         self._start = _normalised(start[self._first_states])
 
-    def counts(
-        self,
-        policy: IntArray,
-        episodes: int,
-        rng: np.random.Generator,
-        *,
-        free: BoolArray | None = None,
-    ) -> IntArray:
-        """See `Simulator.counts`."""
+    def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
         runs, _, n_states = policy.shape
         counts = np.zeros((runs, *self._shape), dtype=np.int64)
         run = np.arange(runs)[:, None, None]
@@ -316,7 +306,7 @@ class CountSimulator(Simulator):
         torn: tuple[IntArray, ...],
         here: IntArray,
         free: BoolArray | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> IntArray | None:
         """Return how many of those who take any free action take which, shape (places, A)."""
         if not torn[0].size:
@@ -358,15 +348,7 @@ class AutomaticSimulator(Simulator):
         # from 40 (6 states, 3 cells each) to 170 (20 states, 20 cells) and 200 (500, 1) on.
         self._break_even = 34 + np.count_nonzero(transition, axis=-1).max() * len(transition) / 3
 
-    def counts(
-        self,
-        policy: IntArray,
-        episodes: int,
-        rng: np.random.Generator,
-        *,
-        free: BoolArray | None = None,
-    ) -> IntArray:
-        """See `Simulator.counts`."""
+    def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
         each = generators(rng)
         runs = len(policy) // len(each)
         # A call to flows costs as much as 300 walkers more.

@@ -13,7 +13,7 @@ class TransitionRows:
     """Find out where states and actions lead, any number of them by one binary search.
 
     The nonzero probabilities of row ``r = s * A + a`` become the increasing numbers
-    ``r + cumulative sum`` in ``(r, r + 1]``, so that all rows form one sorted array, and who is
+    ``r + cumulative sum`` in ``(r, r + 1]``, so that all rows form one sorted array, and a walker
     at row ``r`` with a uniform draw ``u`` looks up ``r + u``. The start distribution is one more
     row, the last.
 
@@ -59,7 +59,7 @@ class TransitionRows:
 
     @cached_property
     def first(self) -> IntArray:
-        """The first entry of each row, and how many entries there are."""
+        """The first entry of each row, then the number of entries."""
         return self.ends.searchsorted(np.arange(self.start_row + 2), side="right")
 
     def keep_below_one(self, draws: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""Simulate episodes step by step and keep the steps: for tables far larger than what is seen."""
+"""Simulate episodes step by step and keep the steps: for tables far larger than the data."""
 
 from typing import NamedTuple
 from weakref import WeakKeyDictionary

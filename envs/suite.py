@@ -26,7 +26,7 @@ from privrl.numerics.checks import check_is
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A task, how long an agent may learn it, and what its result is to be compared with.
+    """A task, with the number of episodes and the values to compare with.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Benchmark:
         Returns
         -------
         float, or array of shape (...)
-            Negative for what is worse than chance.
+            Negative below chance.
         """
         gain = np.asarray(value, dtype=np.float64) - self.random_value
         share: NDArray[np.float64] | np.float64 = gain / (self.optimal_value - self.random_value)
@@ -175,7 +175,7 @@ FAMILIES: Final[dict[str, Family]] = {
         (_STATES,), lambda n: machine_replacement(n_states=n), 3_000
     ),
 }  # fmt: skip
-"""What `benchmark` makes of names that the suite does not have; without a seed, it is 7."""
+"""The families of which `benchmark` makes tasks outside the suite; the default seed is 7."""
 
 
 def benchmark(name: str) -> Benchmark:
@@ -186,8 +186,8 @@ def benchmark(name: str) -> Benchmark:
     name : str
         One of `SUITE`; a member of a family, whose numbers say how large it is and, where tables
         are drawn at random, after ``-`` their seed: ``DeepSea15``, ``Queue20``, ``Garnet30x3-11``;
-        or a file that `load_tables` reads, with the ending ``.npz``. What the suite does not
-        have is of the half "judged".
+        or a file that `load_tables` reads, with the ending ``.npz``. Tasks outside the suite belong
+        to the half "judged".
 
     Returns
     -------
@@ -197,7 +197,7 @@ def benchmark(name: str) -> Benchmark:
     Raises
     ------
     ValueError
-        If there is no such task, or a number is out of range.
+        If the name is unknown, or a number is out of range.
     """
     check_is("task", name, str)
     if name in SUITE:

@@ -25,7 +25,7 @@ class Support:
     next_states : array of int, shape (S, A, W)
         Possible next states of each row, in ascending order and at least one, then -1.
     n_next : int
-        Number N of next states there are: S, or S + 1 where the last, number S, stands for "the
+        Number N of next states: S, or S + 1 where the last, number S, stands for "the
         episode is over".
 
     Raises
@@ -36,8 +36,8 @@ class Support:
 
     Notes
     -----
-    The support must be known before anything is observed: one read off private transitions
-    would tell which of them happened. The array is kept as a read-only copy.
+    The support must be known before anything is observed: a support derived from private
+    transitions would reveal them. The array is kept as a read-only copy.
     """
 
     next_states: IntArray
@@ -68,7 +68,7 @@ class Support:
 
     @classmethod
     def from_mask(cls, mask: ArrayLike) -> Self:
-        """Make a support from a table of what is possible.
+        """Make a support from a table of possible transitions.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Support:
         Raises
         ------
         ValueError
-            If the shape is another, the mask is not boolean or a row has no next state.
+            If the shape is another, the mask is not boolean or a row is empty.
         """
         mask = plain_array("mask", mask)
         if mask.dtype != np.bool_ or mask.ndim != 3 or not mask.size:
@@ -193,7 +193,7 @@ class Support:
 
     @cached_property
     def _known_cells(self) -> tuple[IntArray, IntArray]:
-        """Compact cells that are no padding, and where each is in a flat dense table; ascending."""
+        """Compact cells other than padding, and their places in a flat dense table; ascending."""
         cells = np.flatnonzero(self.valid)
         return cells, self._dense_cells.reshape(-1)[cells]
 

@@ -1,4 +1,4 @@
-"""Tables of one's own in a file of NumPy's."""
+"""Your own tables, in a file of NumPy's."""
 
 import lzma
 import struct
@@ -38,7 +38,7 @@ def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
     Parameters
     ----------
     path : str or path-like
-        Where to; what was there is replaced, and only by a whole file. A folder that does not
+        Where to; an existing file is replaced, by a complete file only. A folder that does not
         exist is made.
     mdp : TabularMDP
         Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names.
@@ -66,7 +66,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     Raises
     ------
     ValueError
-        If it is no such file, or its tables are none of an MDP.
+        If the file is of another kind, or its tables are not those of an MDP.
     OSError
         If it cannot be read.
     """

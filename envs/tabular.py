@@ -114,7 +114,7 @@ class TabularMDP:
         Raises
         ------
         ValueError
-            If the environment has no tables, or no time limit and none is given.
+            If the environment has no tables, or ``horizon`` is None and it has no time limit.
         """
         if horizon is None:
             horizon = episode_limit(env)

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import check_is
 from privrl.envs.facts import Outcome
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
@@ -67,7 +68,12 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
                 f"mdp or path must be given, got {'neither' if mdp is None else 'both'}; "
                 "save_tables(path, mdp) makes a file of tables."
             )
-        self.mdp = load_tables(path) if path is not None else _checked(mdp)
+        if path is not None:
+            mdp = load_tables(path)
+        hint = "TabularMDP(transition, reward, start, horizon) makes one of arrays"
+        check_is("mdp", mdp, TabularMDP, hint=hint)
+        assert mdp is not None
+        self.mdp = mdp
         self.horizon = self.mdp.horizon
         self.initial_state_distrib = self.mdp.start
         self.observation_space = gym.spaces.Discrete(self.mdp.n_states)
@@ -100,9 +106,9 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         Raises
         ------
         ValueError
-            If there is no such action; then nothing has happened.
+            If the action does not exist; the state is then unchanged.
         gymnasium.error.ResetNeeded
-            If there has been no `reset`.
+            If `reset` was not called.
         """
         if self._state is None:
             raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
@@ -128,15 +134,6 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _checked(mdp: object) -> TabularMDP:
-    if not isinstance(mdp, TabularMDP):
-        raise ValueError(
-            f"mdp must be a TabularMDP, got {type(mdp).__name__}; "
-            "TabularMDP(transition, reward, start, horizon) makes one of arrays."
-        )
-    return mdp
-
-
 def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return cumulative sums along the last axis that end at exactly 1."""
     sums = np.cumsum(rows, axis=-1)
@@ -156,8 +153,8 @@ class ReleasedEnv(TabularEnv):
     """Play a model that was released privately, ``privrl/Released-v0``.
 
     Observations are states and actions are numbered from 0; the last states are the outcomes,
-    where an episode terminates. Its other attributes are those of `TabularEnv`. Whatever is
-    learned here costs no more privacy than ``statement`` says.
+    where an episode terminates. Its other attributes are those of `TabularEnv`. Learning here costs
+    no privacy beyond ``statement``, by post-processing.
 
     Parameters
     ----------
@@ -213,14 +210,18 @@ class ReleasedEnv(TabularEnv):
                 f"path or released must be given, got {'neither' if path is None else 'both'}; "
                 "save_released(path, released) makes a folder of a model."
             )
-        self.released = load_released(path) if path is not None else _checked_release(released)
+        if path is not None:
+            released = load_released(path)
+        check_is("released", released, Released, hint="load_released(path) reads one")
+        assert released is not None
+        self.released = released
         super().__init__(self.released.mdp)
         self.render_mode = render_mode
         self._last: tuple[int, int, float] | None = None
 
     @property
     def statement(self) -> dict[str, Any]:
-        """What the release promises, a fresh copy."""
+        """The statement of the release, a fresh copy."""
         return copy.deepcopy(self.released.statement)
 
     def reset(
@@ -253,12 +254,3 @@ class ReleasedEnv(TabularEnv):
     def _mask(self, state: np.int64) -> dict[str, Any]:
         admissible = self.released.admissible
         return {} if admissible is None else {"action_mask": admissible[state].astype(np.int8)}
-
-
-def _checked_release(released: object) -> Released:
-    if not isinstance(released, Released):
-        raise ValueError(
-            f"released must be a Released, got {type(released).__name__}; load_released(path) "
-            "reads one."
-        )
-    return released

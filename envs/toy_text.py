@@ -71,7 +71,7 @@ def episode_limit(env: gym.Env[Any, Any]) -> int | None:
     """Return the steps after which an environment ends an episode by itself, if it does.
 
     That is the least of the limits of its `gymnasium.wrappers.TimeLimit`, however they are nested,
-    and of what it and its wrappers have as ``horizon``. Without any, it is what the environment
+    and the attributes ``horizon`` of it and its wrappers. Without any, it is what the environment
     is registered with.
     """
     limits: list[int] = []
@@ -102,7 +102,7 @@ def read_support(env: gym.Env[Any, Any], *, terminates: bool) -> Support | None:
     env : gymnasium.Env
         See `read_tables`.
     terminates : bool
-        Whether "the episode is over" is a column of its own, the last.
+        Whether "the episode is over" is a separate column, the last.
     """
     table = getattr(env.unwrapped, "P", None)
     if table is None:

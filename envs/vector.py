@@ -41,7 +41,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         https://farama.org/Vector-Autoreset-Mode:
 
         - ``"NextStep"``, as by default in Gymnasium: the next `step` ignores the environment's
-          action, starts its next episode and pays 0. **That call is no transition**: who counts
+          action, starts its next episode and pays 0. **That call is not a transition**: who counts
           it learns of moves that never were;
         - ``"SameStep"``: the last step itself returns the next episode's first observation; the
           one that the episode ended with is ``infos["final_obs"]``;
@@ -110,10 +110,10 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         Parameters
         ----------
         seed : int, optional
-            Seeds all environments together, also those that go on.
+            Seeds all environments together, also those in the middle of an episode.
         options : dict, optional
-            ``"reset_mask"``, an array of bool of shape (num_envs,), says where to start; the
-            others go on. What else there is is ignored.
+            ``"reset_mask"``, an array of bool of shape (num_envs,), says where to start; the others
+            continue. Other options are ignored.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         ValueError
             If the mask is not such an array, or nowhere True.
         gymnasium.error.ResetNeeded
-            If some environments are to go on that have never been started.
+            If an environment that is to continue was never started.
         """
         which = np.ones(self.num_envs, dtype=np.bool_)
         if options and "reset_mask" in options:
@@ -159,9 +159,9 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         Raises
         ------
         ValueError
-            If there are no such actions; then nothing has happened.
+            If an action does not exist; then nothing has happened.
         gymnasium.error.ResetNeeded
-            If an environment has not been reset.
+            If an environment was never reset.
         """
         over = self._waiting() if self._clock >= self._next_end else None
         actions = plain_array("actions", actions)

@@ -1,4 +1,4 @@
-"""What a policy is worth by an environment's tables: its exact value, beside chance and optimum."""
+"""The exact value of a policy by an environment's tables, beside chance and optimum."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -127,14 +127,14 @@ class Discretised(
         belongs to the bin above it. The first bin takes everything below the first edge and the
         last one everything from the last edge on.
 
-        They are a public fact: choose them from what is known of the task, such as its bounds,
+        They are a public fact: choose them from public knowledge of the task, such as its bounds,
         and never from private observations.
 
     Raises
     ------
     ValueError
-        If there is no Box in the observation space, an edge is out of range, there is not one
-        sequence of edges per coordinate, or too many boxes to be numbered.
+        If the observation space has no Box, an edge is out of range, the number of sequences is not
+        that of the coordinates, or the boxes are too many to be numbered.
     """
 
     def __init__(self, env: gym.Env[Any, Any], bins: Sequence[ArrayLike]) -> None:
@@ -161,12 +161,12 @@ class Discretised(
         self.observation_space = _numbered(self._sizes)
 
     def observation(self, observation: Any) -> np.int64:
-        """Return the number of the box that an observation lies in.
+        """Return the number of an observation's box.
 
         Raises
         ------
         ValueError
-            If a coordinate is NaN, which lies in none, or a whole one outside its bounds.
+            If a coordinate is NaN, or a whole one is outside its bounds.
         """
         number, edges = 0, iter(self._edges)
         values = values_of(self.env.observation_space, observation)
@@ -264,8 +264,7 @@ def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, An
     Raises
     ------
     ValueError
-        If a space is none that can be numbered, there are no bins for a Box, or they are for
-        something else.
+        If a space cannot be numbered, a Box has no bins, or ``bins`` does not fit.
     """
     if isinstance(env, VectorEnv):
         raise ValueError(

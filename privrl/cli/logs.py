@@ -1,4 +1,4 @@
-"""What the commands that release something from a log of persons share."""
+"""Shared code of the commands that release something from a log of persons."""
 
 import csv
 import io
@@ -66,7 +66,7 @@ _TRUTH: Final = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class Budget:
-    """What a release from a log may cost a person, and what is said of it."""
+    """The budget of a release from a log, and its statement."""
 
     epsilon: float
     delta: float
@@ -90,6 +90,11 @@ class Budget:
         from privrl.offline.persons import person_cost
 
         return person_cost(**self.given)
+
+    @property
+    def reported(self) -> float | None:
+        """The delta at which it is reported; None for pure privacy."""
+        return self.delta if self.order is None else REPORTED
 
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""

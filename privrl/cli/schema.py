@@ -185,9 +185,9 @@ def _inferences(
 def _names_of(
     path: Path, separator: str, documented: "Documentation | None", known: set[str] | None
 ) -> tuple[str, ...]:
-    """Return the names in a header; where there is none, those of a documentation that fits.
+    """Return the names in a header; without a header, those of a documentation that fits.
 
-    ``known`` are names that the user gave, None where the user says that there is a header.
+    ``known`` are names that the user gave, None with ``--header``.
     """
     from privrl.data.schema import read_header
     from privrl.data.schema.headers import NoHeader, with_names
@@ -218,7 +218,7 @@ def _named(
 
 
 def _there(out: Path) -> set[str]:
-    """Return the columns of an existing schema; none where there is no schema to complete."""
+    """Return the columns of an existing schema; none without a schema to complete."""
     from privrl.data.schema.plain import read
 
     try:
@@ -257,7 +257,7 @@ def _rest(
 
 
 def _tell_documented(documented: "Documentation", names: tuple[str, ...]) -> None:
-    """Say which columns a documentation is silent of, and which of its own a file has not."""
+    """Print the columns that a documentation leaves out, and those that the file leaves out."""
     known = documented.named(names)
     if known.classes not in (None, documented.classes):
         OUT.print(f"The classes of the documentation are taken to be {escape(str(known.classes))}.")
@@ -320,6 +320,6 @@ def _tell(written: "Written", *, has_rest: bool, log: bool) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are: a file may have hundreds."""
+    """Return the first names, and the number of the others: a file may have hundreds."""
     rest = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,6 +1,6 @@
 """Tables of people's data: public schemas, and readers that go by them.
 
-What a column may hold stands in a `Schema`, which is never read from the data.
+A `Schema` lists the values that each column may hold, and is never read from the data.
 `privrl.data.datasets` has real data sets with theirs.
 """
 

@@ -7,8 +7,8 @@ or truth value is what its text says; every other field is missing. What does no
 schema, which has a cell for it or refuses it. No error shows a field.
 
 A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
-header; those that it lacks are missing. Blank lines are no records, but in a file of one column,
-where one is an empty field.
+header; those that it lacks are missing. Blank lines are skipped, but in a file of one column they
+are empty fields.
 """
 
 import csv
@@ -69,8 +69,8 @@ def read_records(
     Raises
     ------
     ValueError
-        If a column is absent or there twice, a row has more fields than the header, or the file is
-        no such text. The message shows no field.
+        If a column is absent or repeated, a row has more fields than the header, or the file is not
+        such a text. The message shows no field.
     OSError
         If the file cannot be read.
     """

@@ -572,6 +572,32 @@ def test_rewards_of_steps_that_stay_are_kept_apart(terminates: bool, known: bool
             np.testing.assert_array_equal(agent._new.rewards, wanted)
 
 
+class Twice(HatRewards):
+    """A model of a user's that adds two units for each step."""
+
+    def encode(self, *given: Any) -> Any:
+        return 2 * super().encode(*given)
+
+    def encode_counts(self, *given: Any) -> Any:
+        return 2 * super().encode_counts(*given)
+
+
+def test_a_reward_model_that_adds_more_than_one_unit_is_refused() -> None:
+    """Its noise is calibrated to one unit; nothing is kept, and nothing is released."""
+    agent, wrong = learner(rewards=Twice(noisy("rewards"))), "must add at most 1 in all"
+    with pytest.raises(ValueError, match=wrong):
+        agent.observe_counts(ONES, ON_ACTION)
+    column = np.zeros((1, 1), np.intp)
+    yes = column == 0
+    with pytest.raises(ValueError, match=wrong):
+        agent.observe_steps(column, column, column * 0.5, column, observed=yes, terminated=yes)
+    agent.observe(Transition(0, 0, 0.5, 1))
+    with pytest.raises(ValueError, match=wrong):
+        agent.begin_episode(0)
+    assert not agent._new.rewards.any()
+    assert agent.draws == 0
+
+
 def test_arriving_where_episodes_end_is_told_as_over() -> None:
     """Where counts of states are told, some of which end an episode."""
     told = []

@@ -1,4 +1,4 @@
-"""What has no end is not read, and a pipe is read once."""
+"""Endless devices are not read, and a pipe is read once."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ def test_devices_are_refused(name: str, read: Callable[[Path], object], tmp_path
 
 @needs_devices
 def test_a_statement_that_is_a_device(tmp_path: Path) -> None:
-    """Here one that ends, lest a reader that takes it goes on for ever."""
+    """This one ends, so that a wrong reader stops."""
     (tmp_path / "m.json").write_text("{}")
     (tmp_path / "release.json").symlink_to("/dev/null")
     with pytest.raises(ValueError, match="got the device"):

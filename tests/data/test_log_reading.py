@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from logs_compared import persons
 
 from privrl.audit import audit_replay
 from privrl.costs import AddRemoveRecord
@@ -79,17 +80,6 @@ def same(one, other):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
         assert getattr(one, name).dtype == getattr(other, name).dtype
-
-
-def persons(log):
-    """What each person went through, as bytes."""
-    found = []
-    for first, last in zip(log.person_starts[:-1], log.person_starts[1:], strict=True):
-        starts = log.episode_starts[first : last + 1]
-        steps = slice(starts[0], starts[-1])
-        columns = (log.state, log.action, log.next_state, log.reward)
-        found.append(((starts - starts[0]).tobytes(), *(c[steps].tobytes() for c in columns)))
-    return found
 
 
 # What is read -------------------------------------------------------------------------------------
@@ -246,7 +236,7 @@ def test_most_files_are_read_the_quick_way(container, monkeypatch, tmp_path):
 
 
 def test_rows_that_are_short_and_lines_that_are_blank(tmp_path):
-    """As `read_records` has it: what a row lacks is missing, and a blank line is no row."""
+    """As `read_records` has it: absent fields are missing, and a blank line is skipped."""
     path = write_csv(ROWS, tmp_path / "log.csv")
     header, *lines = path.read_text().split()
     short = [line.rstrip(",") for line in lines]
@@ -628,7 +618,7 @@ def test_a_name_that_cannot_be_looked_at_is_none():
 
 @pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text():
-    """Whoever has them is a person of that name, and stops nobody's reading."""
+    """They name a person, and reading does not stop."""
     pa = import_module("pyarrow")
     table = arrow(ROWS)
     names = pa.array([b"SECRE\xff", *(b"p" for _ in ROWS[1:])])

@@ -1,4 +1,4 @@
-"""Schemas of logs: what is public, round trips, and what is refused."""
+"""Schemas of logs: public facts, round trips, and errors."""
 
 import copy
 import json

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from logs_compared import persons
 
 from privrl.data import Bins, Categories
 from privrl.data.logs import Log, LogSchema, read_log, read_partitions, sources, text
@@ -52,17 +53,6 @@ def schema(wards: tuple[Any, ...] = ("a", "é"), doses: tuple[Any, ...] = (0, 1,
     )
 
 
-def told(log: Log) -> list[tuple[bytes, ...]]:
-    """What was read of each person, as bytes."""
-    found = []
-    for first, last in zip(log.person_starts[:-1], log.person_starts[1:], strict=True):
-        starts = log.episode_starts[first : last + 1]
-        steps = slice(starts[0], starts[-1])
-        columns = (log.state, log.action, log.next_state, log.reward)
-        found.append(((starts - starts[0]).tobytes(), *(c[steps].tobytes() for c in columns)))
-    return found
-
-
 def persons_of(rows: Rows) -> Iterator[Rows]:
     """The rows of each person, by their first row."""
     found: dict[Any, Rows] = {}
@@ -84,7 +74,7 @@ def made_and_read(
     source = make(rows)
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        return told(read(source))
+        return persons(read(source))
 
 
 # Entries of all kinds -----------------------------------------------------------------------------
@@ -205,7 +195,7 @@ def truth(entry: Any) -> Any:
 
 
 def of_types(rows: Rows, name: Callable[[Any], Any]) -> Rows:
-    """What is kept of entries where columns are of types: names of one of several."""
+    """Entries kept in typed columns: names of one of several."""
     kept = (str, name, number, texts, number, small, number, texts)
     return [tuple(keep(each) for keep, each in zip(kept, row, strict=True)) for row in rows]
 
@@ -233,7 +223,7 @@ def as_arrow_numbers(rows: Rows, folder: Path) -> Any:
 
 
 def as_dictionaries(rows: Rows, folder: Path) -> Any:
-    """In chunks of their own dictionaries, as a concatenated table has them; indices unsigned."""
+    """In chunks with separate dictionaries, as in a concatenated table; indices unsigned."""
     pa = import_module("pyarrow")
     parts = [
         arrow_of(rows[i : i + 3], texts, dictionaries=pa.uint32()) for i in range(0, len(rows), 3)
@@ -285,7 +275,7 @@ class Here:
 
 def in_parts(rows: Rows, folder: Path, schema: LogSchema) -> list[tuple[bytes, ...]]:
     log = read_partitions(as_folder(rows, folder), schema, Here())
-    return [each for part in log.parts for each in told(part.result())]
+    return [each for part in log.parts for each in persons(part.result())]
 
 
 CONTAINERS = {
@@ -322,7 +312,7 @@ def taken(make: Any, row: Row) -> bool:
 def test_all_together_are_each_alone(
     make: Callable[..., Any], n_logs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever entries the log has, in blocks of any size."""
+    """For all entries, in blocks of any size."""
     rng = np.random.default_rng(sum(map(ord, make.__name__)))
     for _ in range(n_logs // 4 if make in FILES else n_logs):
         monkeypatch.setattr(sources, "_ROWS", int(rng.integers(1, 9)))
@@ -343,8 +333,8 @@ def test_in_parts_as_well(n_logs: int, tmp_path: Path) -> None:
     for _ in range(n_logs):
         rows = rows_of(rng, NAMES, ODD, rng.choice([0.0, 0.1, 0.5]))
         log = read_partitions(as_folder(rows, tmp_path), schema(), Here())
-        found = [each for part in log.parts for each in told(part.result())]
-        alone = [told(read_log(as_arrow(each, tmp_path), schema())) for each in persons_of(rows)]
+        found = [each for part in log.parts for each in persons(part.result())]
+        alone = [persons(read_log(as_arrow(each, tmp_path), schema())) for each in persons_of(rows)]
         assert sorted(found) == sorted(each for theirs in alone for each in theirs)
 
 
@@ -388,7 +378,7 @@ def test_in_episodes_as_well() -> None:
 
 @pytest.mark.parametrize("first", [None, True, "true"])
 def test_a_tie_of_names_is_broken_by_the_names(first: Any) -> None:
-    """Who had a name first once decided for everybody with the same two."""
+    """The first person with a name once decided for all others with it."""
     rows = [("new", first, 0, "b", 0, 0, 0, None)] if first is not None else []
     for k in range(3):
         rows += [(k, True, 0, "a", 0, 1, 0, None), (k, "true", 0, "a", 0, 2, 0, None)]
@@ -398,7 +388,7 @@ def test_a_tie_of_names_is_broken_by_the_names(first: Any) -> None:
 
 
 def test_texts_that_pandas_takes_for_equal() -> None:
-    """Where all are texts it writes what is no UTF-8 as another text."""
+    """If all are texts, it writes invalid UTF-8 as another text."""
     rows = [(name, 1, 0, "a", 0, 1, 0, None) for name in ("\udcff", repr("\udcff"))]
     frame = frame_of(rows).astype({"who": pd.StringDtype("python")})
     assert read_log(frame, schema()).n_persons == 2
@@ -412,19 +402,19 @@ def test_an_entry_is_missing_among_unsigned_indices() -> None:
     frame = frame.with_columns(pl.col("who", "ward", "left").cast(pl.Categorical))
     same = read_log(frame, schema())
     assert same.state.tolist() == [0, 2 * 3]
-    assert told(read_log(frame.to_arrow(), schema())) == told(same)
+    assert persons(read_log(frame.to_arrow(), schema())) == persons(same)
 
 
 @pytest.mark.parametrize("odd", ["x", 0.5, True, None, 1j, (1, 2), datetime.date(2020, 1, 1)])
 def test_one_entry_decides_nothing_in_a_categorical_type(odd: Any) -> None:
     rows = [("p", 1, 0, 1, 0, 1, 0, None), ("q", 1, 0, 2, 3, 2, 0, None)]
     by_numbers = schema(wards=(1, 2))
-    alone = told(read_log(as_categories(rows, Path()), by_numbers))
+    alone = persons(read_log(as_categories(rows, Path()), by_numbers))
     for column in range(1, len(COLUMNS)):
         other = ["r", 1, 0, 1, 0, 0, 0, None]
         other[column] = odd
         for rows_now in ([*rows, tuple(other)], [tuple(other), *rows]):
-            found = told(read_log(as_categories(rows_now, Path()), by_numbers))
+            found = persons(read_log(as_categories(rows_now, Path()), by_numbers))
             for each in alone:
                 found.remove(each)  # which is there as it was
             assert len(found) <= 1

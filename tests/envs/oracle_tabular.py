@@ -106,3 +106,14 @@ def p_value(observed, probability):
         expected = np.append(expected[~rare], expected[rare].sum())
     assert expected.min() >= 5, "sample too small for a chi-square test"
     return chisquare(observed, expected * observed.sum() / expected.sum()).pvalue
+
+
+def play(env, seed, steps=60):
+    """Act at random and return everything that was seen."""
+    rng = np.random.default_rng(seed)
+    seen = [env.reset(seed=seed)]
+    for _ in range(steps):
+        seen.append(env.step(int(rng.integers(env.action_space.n))))
+        if seen[-1][2] or seen[-1][3]:
+            seen.append(env.reset())
+    return seen

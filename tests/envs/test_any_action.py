@@ -63,7 +63,7 @@ def expected(mdp, policy, free):
 
 
 def half_open(rng, runs):
-    """Two policies, by turns, that leave half of the actions open, and what is free of them."""
+    """Two policies, by turns, that leave half of the actions open, and the free ones of these."""
     policy = np.where(rng.random((2, H, S)) < 0.5, -1, rng.integers(A, size=(2, H, S)))
     policy[:, 1] = -1
     some = np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 0, 1]], np.bool_)
@@ -215,7 +215,7 @@ def test_free_actions_must_fit(rng):
 
 
 def with_ends(reward):
-    """Five states: 0 and 1 go on, 2 absorbs and pays, 3 and 4 absorb; 4 by one action only."""
+    """Five states: 0 and 1 lead on, 2 absorbs and pays, 3 and 4 absorb; 4 by one action only."""
     transition = np.zeros((5, 2, 5))
     transition[0, :, [1, 3]], transition[1, :, [0, 2]] = 0.5, 0.5
     for state in (2, 3, 4):

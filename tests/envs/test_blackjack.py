@@ -99,7 +99,7 @@ def test_other_rules_are_noticed(mdp, played, mistake):
 
 
 def test_naturals_are_not_tied_with(mdp, played):
-    """Unless by another; if other 21s did, that there is no tie had a chance below e^-10."""
+    """Unless by another; if other 21s did, a game without a tie had a chance below e^-10."""
     counts = played[1][NATURALS, STICK]
     np.testing.assert_array_equal(counts[1:9, DRAWN], 0)
     ties = counts.sum(axis=1) * mdp.transition[HIT_21, STICK, DRAWN]
@@ -134,7 +134,7 @@ def test_a_natural_beats_all_but_another(mdp):
 
 
 def test_dealers_totals(mdp):
-    """Who sticks on 4 wins where the dealer has more than 21, by cards: a 6 is the worst."""
+    """Sticking on 4 wins if the dealer has more than 21, by cards: a 6 is the worst."""
     bust = [mdp.transition[shown(4, dealer, False), STICK, WON] for dealer in range(1, 11)]
     known = [0.1153, 0.3536, 0.3739, 0.3945, 0.4164, 0.4232, 0.2623, 0.2447, 0.2284, 0.2121]
     np.testing.assert_allclose(bust, known, atol=6e-4)

@@ -65,7 +65,7 @@ def test_the_rarest_of_six_arms_is_the_best(horizon):
 
 
 def test_every_arm_pays_for_staying():
-    """After as many tries as its chance says, when there is time for all of them."""
+    """After as many tries as its chance implies, if time allows."""
     mdp = six_arms(horizon=4000)
     chances, pays = (1, 0.15, 0.1, 0.05, 0.03, 0.01), (50, 133, 300, 800, 1660, 6000)
     for arm, (chance, paid) in enumerate(zip(chances, pays, strict=True)):

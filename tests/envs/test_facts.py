@@ -1,4 +1,4 @@
-"""What is public of environments: against their own rules, played out."""
+"""Public facts of environments: against their own rules, played out."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from privrl.envs.toy_text import episode_limit
 
 
 class Bare(gym.Env[int, int]):
-    """Goes on for ever, and declares what it is told to."""
+    """An environment without an end, with given declarations."""
 
     observation_space, action_space = Discrete(3), Discrete(2, start=5)
 
@@ -32,7 +32,7 @@ class Bare(gym.Env[int, int]):
 
 
 def played(env: gym.Env[Any, Any], most: int = 1000) -> int:
-    """Return after how many steps an episode without an end of its own is cut off."""
+    """Return the number of steps after which an episode without an end is truncated."""
     env.reset(seed=0)
     for step in range(1, most + 1):
         _, _, terminated, truncated, _ = env.step(env.action_space.start)
@@ -110,7 +110,7 @@ def test_a_declared_range_is_read(declared: Any, wanted: tuple[float, float]) ->
 
 
 def test_a_wrapper_declares_what_it_pays() -> None:
-    """It is asked, and what it wraps is not, through wrappers that leave rewards alone."""
+    """It is asked, and its inner environment is not, through wrappers that keep rewards."""
     env = TransformReward(Bare(reward_range=(-1, 1)), lambda reward: 10 * reward)
     assert public_facts(env).reward_range == (0.0, 1.0)
     env.reward_range = (-10, 10)

@@ -53,7 +53,7 @@ def test_evaluation_sums_over_all_paths(rng):
 
 
 def test_evaluation_agrees_with_simulation(rng):
-    """200000 episodes; rewards lie in [0, 4], so by Hoeffding a false alarm has chance 1e-6."""
+    """200000 episodes; rewards are in [0, 4], so by Hoeffding a false alarm has chance 1e-6."""
     mdp = random_mdp(rng)
     policy = rng.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
     episodes = 200_000
@@ -186,7 +186,7 @@ def test_policies_that_do_not_fit_are_refused(policy, message):
 
 
 def draw_rows(rng, batch, mask):
-    """Return a support, and rows that lie in it."""
+    """Return a support, and rows inside it."""
     support = Support.from_mask(mask)
     weights = rng.random((*batch, *support.valid.shape)) * support.valid
     return support, weights / weights.sum(axis=-1, keepdims=True)

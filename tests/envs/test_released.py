@@ -23,6 +23,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import agent_of
+from oracle_tabular import play
 
 import privrl
 from privrl.agents import QLearning
@@ -248,7 +249,7 @@ def test_arrays_are_copies_that_stay_as_they_are():
 
 @pytest.mark.parametrize("released", [model(), bare(), bare(arrivals=True)])
 def test_what_is_saved_comes_back(released, tmp_path):
-    """Bit for bit, in place of what was there, and the same bytes each time."""
+    """Bit for bit, replacing an old model, and the same bytes each time."""
     folder = tmp_path / "deeper" / "model"
     save_released(folder, model(seed=7))
     save_released(str(folder), released)
@@ -641,7 +642,7 @@ def spoilt(data, content):
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_bytes_from_anybody(data):
-    """Whatever is changed, in a file or an array in it: words say so, or the model is one."""
+    """For each change, in a file or an array in it: words say so, or the model is one."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         save_released(folder, model())
@@ -669,14 +670,9 @@ def test_bytes_from_anybody(data):
 # Played.
 
 
-def play(env, seed, steps=60):
+def played(env, seed):
     """Act at random and return what was seen, masks as lists."""
-    rng = np.random.default_rng(seed)
-    seen = [env.reset(seed=seed)]
-    for _ in range(steps):
-        seen.append(env.step(int(rng.integers(env.action_space.n))))
-        if seen[-1][2] or seen[-1][3]:
-            seen.append(env.reset())
+    seen = play(env, seed)
     return [(*each[:-1], {k: v.tolist() for k, v in each[-1].items()}) for each in seen]
 
 
@@ -693,10 +689,10 @@ def test_a_model_from_its_folder(tmp_path):
     save_released(tmp_path, model())
     env = gym.make(ENV_ID, path=str(tmp_path))
     assert env.unwrapped.statement == model().statement
-    assert play(env.unwrapped, 3) == play(ReleasedEnv(released=model()), 3)
-    assert play(ReleasedEnv(tmp_path), 3) != play(ReleasedEnv(tmp_path), 4)
+    assert played(env.unwrapped, 3) == played(ReleasedEnv(released=model()), 3)
+    assert played(ReleasedEnv(tmp_path), 3) != played(ReleasedEnv(tmp_path), 4)
     spec = gym.envs.registration.EnvSpec.from_json(env.spec.to_json())
-    assert play(gym.make(spec).unwrapped, 3) == play(env.unwrapped, 3)
+    assert played(gym.make(spec).unwrapped, 3) == played(env.unwrapped, 3)
     many = gym.make_vec(ENV_ID, num_envs=2, vectorization_mode="sync", path=str(tmp_path))
     states, info = many.reset(seed=0)
     assert states.shape == (2,)
@@ -707,8 +703,8 @@ def test_a_model_from_its_folder(tmp_path):
 def test_it_plays_its_tables():
     """The same law and the same draws as the tables by themselves, and `P` as theirs."""
     env, plain = ReleasedEnv(released=model()), TabularEnv(model().mdp)
-    seen = [each[:-1] for each in play(env, 5)]
-    assert seen == [each[:-1] for each in play(plain, 5)]
+    seen = [each[:-1] for each in played(env, 5)]
+    assert seen == [each[:-1] for each in played(plain, 5)]
     assert env.P == plain.P
     assert any(each[2] for each in seen if len(each) == 4)
     read = TabularMDP.from_gymnasium(env)
@@ -738,7 +734,7 @@ def test_a_copy_goes_on_alike():
     env = ReleasedEnv(released=model(), render_mode="ansi")
     play(env, 2, steps=3)
     twins = [pickle.loads(pickle.dumps(env)), copy.deepcopy(env)]
-    ahead = [play(each, 9) for each in (env, *twins)]
+    ahead = [played(each, 9) for each in (env, *twins)]
     assert ahead[0] == ahead[1] == ahead[2]
     assert len({each.render() for each in (env, *twins)}) == 1
 
@@ -766,7 +762,7 @@ def test_what_is_no_released_model_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_others_learn_on_it():
-    """Q-learning, told nothing but steps, earns what the plan does on these tables within 5 %.
+    """Q-learning on steps alone earns the plan's value on these tables within 5 %.
 
     Values are exact; only learning is random, and its seeds are fixed.
     """
@@ -782,7 +778,7 @@ def test_others_learn_on_it():
 
 
 def test_masked_agents_stay_within_what_is_admissible():
-    """Ten lines of Q-learning that ask the mask: the best of what they may is what they find."""
+    """Ten lines of Q-learning that ask the mask: they find the best of these."""
     released = model(seed=4)
     mdp, rng = released.mdp, np.random.default_rng(0)
     env = gym.make(ENV_ID, released=released)

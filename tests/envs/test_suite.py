@@ -77,7 +77,7 @@ def test_both_halves_are_there():
 @pytest.mark.parametrize("seed", range(3))
 def test_values_are_exact(seed):
     """Against all 64 policies, one path at a time: chance is their mean, as every step of an
-    episode meets a state and step of its own."""
+    episode has a different state and step."""
     mdp = random_mdp(np.random.default_rng(seed), n_states=2, horizon=3)
     benchmark = Benchmark("tiny", lambda: mdp, episodes=1, half="set")
     values = [value_by_paths(mdp, policy) for policy in all_policies(2, 2, 3)]

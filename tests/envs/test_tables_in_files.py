@@ -1,4 +1,4 @@
-"""Tables in files: what is written comes back, and what is no table is refused in plain words."""
+"""Tables in files: tables round trip, and other files are refused with a clear message."""
 
 import zipfile
 
@@ -27,7 +27,7 @@ def rng():
     "mdp", [random_mdp(np.random.default_rng(1)), riverswim(variant="dps"), deep_sea(3)]
 )
 def test_what_is_saved_comes_back(mdp, tmp_path):
-    """Bit for bit, whatever the file is called, and in place of what was there."""
+    """Bit for bit, for any file name, replacing an old file."""
     path = tmp_path / "tables"
     path.write_text("something else")
     save_tables(path, mdp)
@@ -121,7 +121,7 @@ def test_tables_of_no_mdp_are_refused(tables, tmp_path, changes, message):
 
 
 def test_damaged_archives_are_refused_in_words(tmp_path):
-    """Whatever the readers of zip, zlib and NumPy's format raise of bytes that nobody wrote."""
+    """For all errors that the readers of zip, zlib and NumPy's format raise on random bytes."""
     path = tmp_path / "tables.npz"
     save_tables(path, riverswim(4, 5))
     content, rng = path.read_bytes(), np.random.default_rng(0)

@@ -358,7 +358,7 @@ def test_each_step_follows_its_own_row_of_the_policy(sampler, rng):
 
 
 def test_trillions_of_episodes_fit(rng):
-    """Visits lie in [0, H], so their mean's deviation is at most H / 2 / sqrt(episodes).
+    """Visits are in [0, H], so their mean's deviation is at most H / 2 / sqrt(episodes).
 
     Every cell is within the normal bound, Bonferroni-corrected; the power check changes one
     probability by 0.001. All episodes that arrive in a state leave it or end there.

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from oracle_tabular import FALSE_ALARM, p_value, random_mdp
+from oracle_tabular import FALSE_ALARM, p_value, play, random_mdp
 from scipy.stats import norm
 
 from privrl.envs import (
@@ -34,17 +34,6 @@ class Draws:
 
     def random(self):
         return self.draws.pop(0)
-
-
-def play(env, seed, steps=60):
-    """Act at random and return everything that was seen."""
-    rng = np.random.default_rng(seed)
-    seen = [env.reset(seed=seed)]
-    for _ in range(steps):
-        seen.append(env.step(int(rng.integers(env.action_space.n))))
-        if seen[-1][2] or seen[-1][3]:
-            seen.append(env.reset())
-    return seen
 
 
 @pytest.mark.parametrize("mdp", TABLES)
@@ -132,7 +121,7 @@ def test_a_copy_goes_on_alike():
 
 
 def test_the_end_is_where_nothing_is_paid_for_ever():
-    """States: 0 goes on, 1 rests and pays, 2 rests, 3 can be left, 4 rests under one action."""
+    """States: 0 leads on, 1 rests and pays, 2 rests, 3 can be left, 4 rests under one action."""
     transition = np.zeros((5, 2, 5))
     transition[0, :, 0] = 1
     transition[[1, 2], :, [1, 2]] = 1

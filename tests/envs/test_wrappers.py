@@ -394,7 +394,7 @@ def test_everything_else_passes_through(env):
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_the_checker_passes(env_id):
-    """It warns that there is a wrapper, which is what we have it check; pictures need pygame."""
+    """It warns about the wrapper, which is the object under test; pictures need pygame."""
     env = gym.make(env_id)
     assert env.observation_space == Discrete(IDS[env_id])
     assert env.action_space == Discrete(2)

@@ -1,7 +1,7 @@
 """A valid call of each public name, with one or two arguments changed.
 
-`names` lists what the public folders export; each has a call here, or stands in `LEFT_OUT` with
-the reason. A test holds the two against each other: a new name is fuzzed, or left out on purpose.
+`names` lists what the public folders export; each has a call here, or a reason in `LEFT_OUT`. A
+test holds the two against each other: a new name is fuzzed, or left out on purpose.
 """
 
 import importlib
@@ -1387,7 +1387,7 @@ def _episode() -> Any:
 
 
 class Something:
-    """What nobody takes."""
+    """A value that no function takes."""
 
 
 def wrong(r: Random, right: Any, pool: list[Any]) -> Any:

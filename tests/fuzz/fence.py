@@ -1,8 +1,8 @@
-"""What keeps a fuzzer in its folder: whatever it makes up, nothing is written anywhere else.
+"""Keep a fuzzer in its folder: whatever it makes up, nothing is written anywhere else.
 
-Bad input names places: ``--out /``, a table saved as ``/dev/null``. A library that writes where it
-is told to does so, and whoever runs as root has no device left. Python tells a hook of every file
-that it opens, renames or removes; those outside of the folder are refused as a system does it.
+Bad input names places: ``--out /``, a table saved as ``/dev/null``. A library writes to the path
+that it gets, and a fuzzer that runs as root may overwrite devices. Python calls a hook for every
+file that it opens, renames or removes; those outside of the folder are refused as a system does it.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""What is right whatever the input is: each trial is carried out, and judged.
+"""Requirements for any input: each trial is carried out, and judged.
 
 A trial is a call of a public function, or a whole command line. It may succeed, or be refused by a
 `ValueError`, `TypeError` or `OSError` in words. Nothing else is right: no other exception, no
 warning of NumPy's, no file half-written or left behind, nothing spent by what was refused, no field
-of private data in what is said.
+of private data in a message.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line; its files lie in a folder, and so does its ledger."""
+    """A command line; its files and its ledger are in one folder."""
 
     argv: tuple[str, ...]
     folder: Path
@@ -77,7 +77,7 @@ class Command:
 
     @property
     def ledger(self) -> Path:
-        """The ledger that commands use unless they are told of another."""
+        """The ledger that commands use by default."""
         return self.folder / "ledger.sqlite"
 
 
@@ -86,7 +86,7 @@ Trial = Call | Command
 
 @dataclass(frozen=True)
 class Finding:
-    """What is not as it should be: in a word, for a count, and in words."""
+    """A finding: in a word, for a count, and in words."""
 
     sort: str
     where: str
@@ -95,7 +95,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a trial succeeded, and what was found."""
+    """Whether a trial succeeded, and its findings."""
 
     succeeded: bool
     findings: tuple[Finding, ...]
@@ -205,7 +205,7 @@ def _command(trial: Command) -> Verdict:
 def judged(
     trial: Command, code: int | None, said: str, before: dict[str, str], spent: int | None
 ) -> list[Finding]:
-    """Return what is wrong with what a command left, and with what it said."""
+    """Return the faults of a command's files and messages."""
     findings = []
     verb = trial.argv[0] if trial.argv else ""
     after, more = snapshot(trial.folder), spends(trial.folder)

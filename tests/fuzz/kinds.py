@@ -357,7 +357,7 @@ def parquet(r: Random, at: Path) -> Trial:
 
 @kind(3)
 def support(r: Random, at: Path) -> Trial:
-    """Public tables beside a log: how actions were chosen, and which there are."""
+    """Public tables beside a log: how actions were chosen, and which are admissible."""
     (at / "log.json").write_text(json.dumps(LOG_SCHEMA))
     (at / "log.csv").write_text(LOG)
     option = r.choice(("--behaviour", "--admissible"))

@@ -38,7 +38,7 @@ _AT_ONCE = 50  # cases for a worker at a time
 
 @dataclass
 class Report:
-    """What came of all cases."""
+    """The results of all cases."""
 
     cases: Counter[str] = field(default_factory=Counter)
     succeeded: Counter[str] = field(default_factory=Counter)
@@ -76,7 +76,7 @@ class Report:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Try as many cases as is said, and return 1 if something was found."""
+    """Try the given number of cases, and return 1 for a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", help="Kinds of input; by default all.")
     parser.add_argument("--cases", type=int, default=2000, help="How many, over all kinds.")
@@ -171,12 +171,12 @@ class _Worker:
 
     @property
     def rest(self) -> tuple[str, int, int] | None:
-        """What is left of its task after the case that it was lost in."""
+        """The rest of its task after the case in which it was lost."""
         kind, first, count = self._task or ("", 0, 1)
         return (kind, first + 1, count - 1) if count > 1 else None
 
     def give(self, todo: list[tuple[str, int, int]]) -> bool:
-        """Give it the next task, if there is one."""
+        """Give it the next task, if any."""
         if not todo:
             return False
         self._task = todo.pop()
@@ -204,7 +204,7 @@ class _Worker:
         return said
 
     def lost(self) -> dict[str, Any] | None:
-        """Return what is to be said of the case in which it ended, or is stuck for good."""
+        """Return the finding of the case in which it ended or got stuck."""
         ended = self._process.poll()
         stuck = time.monotonic() - self._last > _STUCK
         if self._task is None or (ended is None and not stuck):
@@ -267,7 +267,7 @@ def _enclosed(folder: Path) -> None:
 
 
 def trial_of(kinds: Any, kind: str, number: int, base: Path) -> tuple[Any, Any]:
-    """Make a case in a folder of its own, and judge it."""
+    """Make a case in a separate folder, and judge it."""
     from damage import leave
     from judge import Finding, Verdict, judge
     from kinds import seeded

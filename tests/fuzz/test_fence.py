@@ -1,4 +1,4 @@
-"""The fence around the fuzzer holds, and what it was built for is mended."""
+"""The fence around the fuzzer holds, and the fault that it was built for is fixed."""
 
 import os
 import subprocess

@@ -45,7 +45,7 @@ main()
 
 @pytest.fixture(scope="module", autouse=True)
 def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What calls write is not left in the folder of the project."""
+    """Calls leave no files in the folder of the project."""
     with chdir(tmp_path_factory.mktemp("calls")):
         yield
 
@@ -79,14 +79,14 @@ def test_an_array_of_any_type_is_changed() -> None:
 
 
 def test_an_array_of_texts_or_dates_is_changed() -> None:
-    """Most texts are no numbers, and dates have more than eight characters."""
+    """Few texts are numbers, and dates have more than eight characters."""
     for seed in range(200):
         calls.wrong(Random(seed), np.array(["a", "0+"]), [None])
         calls.wrong(Random(seed), np.array([0], "M8[s]"), [None])
 
 
 class Hidden:
-    """What a message must not quote; a frame or an array of it shows it as well."""
+    """Texts that a message must not quote; a frame or an array of it shows it as well."""
 
     def __repr__(self) -> str:
         return CANARY
@@ -105,7 +105,7 @@ class Hidden:
 def test_no_message_quotes_what_may_hold_data(
     valid: dict[str, calls.Valid], hidden: object
 ) -> None:
-    """Whoever gives arguments in another order gives data where a setting belongs."""
+    """Arguments in a wrong order put data in the place of a setting."""
     quoted, refused = [], 0
     for name, call in valid.items():
         for argument in call.given():
@@ -136,7 +136,7 @@ def test_a_relation_is_a_relation_in_every_public_call(
 
 
 def test_a_thousand_cases() -> None:
-    """What is found is tried once more, alone: a busy machine makes anything wait for too long."""
+    """A finding is repeated alone: a busy machine makes anything wait for too long."""
     done = fuzzed("--cases", "1000", "-j", "2")
     if done.returncode == 0:
         return
@@ -195,7 +195,7 @@ def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.slow
 def test_the_true_entry_says_the_same(base: Path, empty: Path) -> None:
-    """In a process of its own: as many errors, in words, and no traceback."""
+    """In a separate process: as many errors, in words, and no traceback."""
     for number in range(4):
         folder = empty / str(number)
         folder.mkdir()

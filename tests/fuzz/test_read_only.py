@@ -40,7 +40,7 @@ def made() -> dict[str, Any]:
 
 
 def attributes(thing: object) -> set[str]:
-    """Public attributes that are no methods."""
+    """Public attributes other than methods."""
     kinds = {name: inspect.getattr_static(type(thing), name) for name in dir(type(thing))}
     of_class = {
         name

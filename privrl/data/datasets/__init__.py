@@ -26,7 +26,7 @@ __all__ = ["NAMES", "load", "networks"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table, what to predict, and what may be known of it by everybody.
+    """A table, its target, and its public schema.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ def load(name: str, folder: str | Path | None = None, *, progress: bool = False)
         ``"GermanCredit"``, ``"Bank"``, ``"Spam"`` or ``"Adult"``.
     folder : str or pathlib.Path
         Where UCI's files are, such as ``adult/adult.data``; nothing is downloaded then. By
-        default the environment variable ``PRIVRL_DATA``; if that is not set either, the user's
-        cache, into which files that are not there are downloaded from UCI.
+        default the environment variable ``PRIVRL_DATA``; otherwise the user's cache, into which
+        missing files are downloaded from UCI.
     progress : bool
         Whether a bar shows how far a download is; needs tqdm.
 
@@ -82,9 +82,9 @@ def load(name: str, folder: str | Path | None = None, *, progress: bool = False)
     -----
     The checksums are of the single files, and were found as those of the files downloaded from
     UCI in several public repositories that know nothing of each other. The addresses of UCI's
-    archives were found there too. The downloads themselves were never tried against UCI: where an
-    archive is laid out otherwise than expected, or its files have changed, loading fails and says
-    so. That every set is under CC BY 4.0 was likewise read in copies of UCI's pages.
+    archives are from the same repositories. The downloads themselves were never tried against UCI:
+    where an archive is laid out otherwise than expected, or its files have changed, loading fails
+    and says so. That every set is under CC BY 4.0 was likewise read in copies of UCI's pages.
     """
     source = SOURCES.get(name)
     if source is None:

@@ -18,7 +18,7 @@ MOST_BYTES = 2**26  # of one file in an archive; the largest in use has 6 MB
 
 @dataclass(frozen=True)
 class Files:
-    """What a data set is read from.
+    """The files of a data set.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ Categories are those that a data set's documentation lists, whether or not they 
 bins are taken from the documentation where it gives a range. Where it gives none they are round
 numbers of the column's unit (ages in decades, amounts in steps of 1, 2, 5), and the comment says "a
 choice": of people who had seen summaries of these public benchmarks, so not how a schema for
-private data is made. What lies outside is clipped.
+private data is made. Values outside are clipped.
 """
 
 from collections.abc import Callable, Mapping

@@ -50,7 +50,7 @@ def from_minari(
     ImportError
         If Minari is needed and not installed.
     FileNotFoundError
-        If there is no data set of that name on this machine.
+        If this machine has no data set of that name.
     """
     if isinstance(dataset, str | os.PathLike):
         dataset = _load(dataset)
@@ -91,14 +91,14 @@ def from_buffer(
     n_states, n_actions : int
         Observations are whole numbers below ``n_states``, actions below ``n_actions``; public.
     reward_bounds : (float, float)
-        The public lowest and highest reward; what is outside is put at the nearer.
+        The public lowest and highest reward; rewards outside are clipped.
     most_steps : int
         Of an episode; later ones are cut away.
     most_episodes : int
         Of a person; later ones are left out.
     person : callable or sequence, optional
-        Whose each episode is, a text or whole number: told by the episode, or listed in order.
-        Episodes of no such person are left out. By default each episode is a person's own.
+        Whose each episode is, a text or whole number: a function of the episode, or listed in
+        order. Episodes of no such person are left out. By default each episode is a person's own.
 
     Returns
     -------
@@ -109,12 +109,13 @@ def from_buffer(
     Raises
     ------
     ValueError
-        If an argument is something else, or ``person`` lists fewer than there are episodes.
+        If an argument is of another type, or ``person`` lists another number than that of the
+        episodes.
 
     Notes
     -----
-    A person with an episode that does not fit (numbers outside, lists of other lengths, a reward
-    that is no number, an end before the last step) is left out altogether, without a word.
+    A person with an episode that does not fit (numbers outside, lists of other lengths, a reward of
+    NaN, an end before the last step) is left out altogether, without a message.
     """
     sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
     return _log(episodes, (0, 0), sizes, _Bounds(reward_bounds, most_steps, most_episodes), person)

@@ -25,12 +25,12 @@ CUT = -1
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LogSpace:
-    """What is public of a log: what there may be in it, and how much of it one person.
+    """The public facts of a log: its domain, and the contribution bound of a person.
 
     Parameters
     ----------
     n_states, n_actions : int
-        How many states and actions there are.
+        Number of states and of actions.
     outcomes : tuple of str
         How episodes end. Perhaps none: then they are only ever cut off.
     outcome_rewards : tuple of float
@@ -46,7 +46,7 @@ class LogSpace:
     Raises
     ------
     ValueError
-        If a number is out of range, or ``unit`` is no text.
+        If a number is out of range, or ``unit`` is not a text.
     """
 
     n_states: int
@@ -178,12 +178,12 @@ class Log(LogSpace):
 
     @property
     def n_persons(self) -> int:
-        """How many persons there are: private where one may be added or removed."""
+        """Number of persons: private where one may be added or removed."""
         return len(self.person_starts) - 1
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are: private."""
+        """Number of steps: private."""
         return len(self.state)
 
     @cached_property
@@ -194,7 +194,7 @@ class Log(LogSpace):
 
     @property
     def step_reward(self) -> FloatArray:
-        """What each step earned, its outcome apart."""
+        """The reward of each step, without its outcome's."""
         outcome = np.where(self.next_state < self.n_states, -1, self.next_state - self.n_states)
         earned: FloatArray = self.reward - np.array([*self.outcome_rewards, 0.0])[outcome]
         return earned

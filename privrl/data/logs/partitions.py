@@ -1,8 +1,8 @@
 """A log that is larger than one machine: partitioned Parquet, its persons shuffled together.
 
-Each file is read where there is room, and its rows are dealt to as many parts, by the person they
-are of. Each part is then a log of its own, of some of the persons with all of their rows: rules of
-reading are about one person's rows, so that it does not matter who else is there.
+Each file is read by a worker, and its rows are dealt to as many parts, by person. Each part is then
+a log of some of the persons, with all of their rows: rules of reading are about one person's rows,
+so that it does not matter who else is there.
 """
 
 import zlib
@@ -29,7 +29,7 @@ from privrl.data.logs.sources import (
 
 
 class OnCluster:
-    """What has its parts on a cluster.
+    """Data with parts on a cluster.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class OnCluster:
     client: Any
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return what a function makes, on the cluster, of parts and of what was made of them.
+        """Return the result of a function on the cluster, of parts and of earlier results.
 
         It is kept there for as long as it is held here, and made again where a worker dies: the
         function must be pure.
@@ -83,7 +83,7 @@ class PartitionedLog(LogSpace, OnCluster):
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are: private."""
+        """Number of steps: private."""
         return sum(map(self.result, [self.submit(_n_steps, part) for part in self.parts]))
 
 
@@ -107,14 +107,14 @@ def read_partitions(
     client : distributed.Client
         Of the cluster, which holds the log for as long as it is used.
     progress : callable, optional
-        Told how many rows were read so far, now and then: a private number.
+        Called with the number of rows read so far, now and then: a private number.
 
     Returns
     -------
     PartitionedLog
-        Which `fit_model`, `fit_policy` and `evaluate_policy` take as they take a `Log`. What they
-        release with privacy is the same, bit for bit, with the same generator, however many
-        files, workers or parts there are, and if workers die on the way.
+        Which `fit_model`, `fit_policy` and `evaluate_policy` take as they take a `Log`. With the
+        same generator, they release the same numbers, bit for bit, for any number of files, workers
+        or parts, and if workers die on the way.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def read_partitions(
 
 
 def _wait_for(log: PartitionedLog) -> None:
-    """Wait until all parts are there, so that what is wrong with them is told here."""
+    """Wait for all parts, so that errors are raised here."""
     for made in [log.submit(_n_steps, part) for part in log.parts]:
         log.result(made)
 

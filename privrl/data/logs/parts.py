@@ -1,12 +1,12 @@
-"""What the entries of a part of a column say, each by itself.
+"""The entries of a part of a column, each read by itself.
 
-A part is what is read of a column at once. It holds entries, and perhaps at which of them each row
-has its own, so that what is there many times is looked at once.
+A part is what is read of a column at once. It holds entries, and perhaps the place of each row's
+entry, so that repeated entries are read once.
 
-Nothing here depends on which other entries there are. What tells names apart is a key made of the
-name alone; names are sorted by that key alone, kinds included, so that two different names never
-tie. NumPy and pandas sort and find equal ones among whole numbers only: pandas' tables of objects
-choose by all entries how they compare one.
+No result depends on other entries. Names are distinguished by a key made of the name alone; names
+are sorted by that key alone, kinds included, so that two different names never tie. NumPy and
+pandas sort and find equal ones among whole numbers only: pandas' tables of objects choose by all
+entries how they compare one.
 """
 
 from collections.abc import Callable, Sequence
@@ -118,8 +118,8 @@ def numbers_in(part: Part) -> FloatArray:
 def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: int) -> IntArray:
     """Return what is found for the text of each row, that is as a text file would have it.
 
-    Where nothing is there it is ``missing``, and ``unknown`` where there is no text or whole number
-    or truth value.
+    It is ``missing`` for missing entries, and ``unknown`` for other types than text, whole number
+    and truth value.
     """
     keys, at = keys_in(part)
     by_equality = not isinstance(part.entries, list) and part.entries.by_equality
@@ -152,7 +152,7 @@ class Names:
     def ranks(self) -> IntArray:
         """Return the place of each name among all: whole numbers by size, then texts.
 
-        Of two names the one is first that would be if there were no others.
+        The order of two names depends on these two alone.
         """
         order = sorted(range(len(self)), key=list(map(_rank, self._numbers)).__getitem__)
         ranks = np.empty(len(self), np.intp)
@@ -185,7 +185,7 @@ def keys_in(part: Part) -> tuple[list[Key], IntArray]:
 
 
 def _key(entry: object) -> Key | None:
-    """Return what tells an object apart, None if it is missing."""
+    """Return the key of an object, None if it is missing."""
     key = key_of(entry)
     if key is None:
         return None if _is_missing(entry) else _NONE
@@ -202,7 +202,7 @@ def _is_missing(entry: object) -> bool:
 
 
 def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:
-    """Return whole numbers that are as they were, and where there are any."""
+    """Return exact whole numbers, and where they are."""
     numbers, whole = entries.whole_numbers()
     if entries.held == "numbers":
         whole = whole & (np.abs(numbers) < _EXACT)

@@ -25,7 +25,7 @@ def _silent() -> AbstractContextManager[Any]:
 
 
 class Rows:
-    """What was read so far, of each row as few bytes as may be."""
+    """The rows read so far, in as few bytes as possible."""
 
     def __init__(self, schema: LogSchema) -> None:
         self._schema = schema
@@ -165,7 +165,7 @@ def _steps(schema: LogSchema, rows: _Columns, episodes: _Episodes, chosen: IntAr
 
 
 def _taken(rows: _Columns, name: str, taken: IntArray) -> IntArray:
-    """Return a column at the rows taken, zeros where there is none."""
+    """Return a column at the rows taken, or zeros without a column."""
     return rows.pop(name)[taken].astype(np.intp) if name in rows else np.zeros(len(taken), np.intp)
 
 

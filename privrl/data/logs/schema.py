@@ -1,4 +1,4 @@
-"""What the columns of a log mean, and how much of it one person may be: public."""
+"""The public meaning of a log's columns, and the contribution bound of a person."""
 
 import math
 import re
@@ -12,10 +12,16 @@ import tomli_w
 
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
-from privrl.data.schema.plain import check_name, column_of, dump, is_unfilled, nested, plain, read
+from privrl.data.schema.plain import PlainFile
+from privrl.data.schema.plain import check_name
+from privrl.data.schema.plain import column_of
+from privrl.data.schema.plain import is_unfilled
+from privrl.data.schema.plain import nested
+from privrl.data.schema.plain import plain
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
 
 MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1
@@ -27,7 +33,7 @@ KEYS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogSchema:
+class LogSchema(PlainFile):
     """The public columns of a log, in which each row is a step of a person.
 
     All of it is stated before the data are seen, and nothing is read from them.
@@ -35,9 +41,9 @@ class LogSchema:
     Parameters
     ----------
     person : str
-        The column that says whose a row is: a text or a whole number. Two texts that differ in
-        case or blanks are two persons. Rows where it is empty are left out. Statements name it as
-        the privacy unit.
+        The column that identifies the person of a row: a text or a whole number. Two texts that
+        differ in case or blanks are two persons. Rows where it is empty are left out. Statements
+        name it as the privacy unit.
     state, action : Schema or mapping from str to Categories or Bins
         The columns that a state, and an action, is made of; the cells of several are numbered
         with those of the last column fastest. No state at all is one state.
@@ -46,7 +52,7 @@ class LogSchema:
     most_episodes : int
         Of a person, >= 1; later ones are left out.
     episode : str, optional
-        The column that says of which episode of its person a row is, as ``person`` says whose. By
+        The column that identifies the episode of a row, as ``person`` identifies the person. By
         default each person has one.
     order : str, optional
         The column of numbers by which the rows of an episode are sorted; as floats of 64 bits.
@@ -56,10 +62,10 @@ class LogSchema:
     reward : str, optional
         The column of numbers that are earned. By default no step earns any.
     reward_bounds : (float, float), optional
-        The public lowest and highest reward of that column; what is outside is put at the nearer.
+        The public lowest and highest reward of that column; rewards outside are clipped.
     outcome : str, optional
         The column that says how an episode ended, in its last row, and is empty in all others.
-        By default, and where it is empty in the last too, the episode was cut off there.
+        By default, and where the last row has none, the episode was cut off.
     outcomes : tuple of str
         How episodes can end, as a file has it: ``"dead"``, ``"1"``, ``"true"``.
     outcome_rewards : tuple of float
@@ -140,17 +146,17 @@ class LogSchema:
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return 1 if self.state is None else math.prod(self.state.sizes)
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return math.prod(self.action.sizes)
 
     @property
     def space(self) -> LogSpace:
-        """What is public of a log with this schema."""
+        """The public facts of a log with this schema."""
         return LogSpace(
             n_states=self.n_states,
             n_actions=self.n_actions,
@@ -230,33 +236,10 @@ class LogSchema:
             }
         return cls(**given)
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise.
-        """
-        Path(path).write_bytes(dump(Path(path), self.to_dict()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the schema in a file ``.toml`` or ``.json``.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise, or its content is no schema of a log.
-        """
-        path, data = Path(path), None
-        try:
-            data = read(path)
-            return cls.from_dict(data)
-        except ValueError as error:
-            empty = still_empty(data, path)
-            wrong = f"still to be filled in: {', '.join(empty)}." if empty else error
-            raise ValueError(f"{path.name}: {wrong}") from None
+    @staticmethod
+    def _unfilled(data: Any, path: Path) -> str:
+        empty = still_empty(data, path)
+        return f"still to be filled in: {', '.join(empty)}." if empty else ""
 
     def _check_bounds(self) -> tuple[float, float] | None:
         bounds = self.reward_bounds
@@ -424,8 +407,8 @@ def cell_labels(cells: Schema | None) -> tuple[str, ...] | None:
     Returns
     -------
     tuple of str or None
-        In the order of numbers. None where a number says as much: there are more than
-        `MOST_LABELS`, two would be alike, or a line cannot show one.
+        In the order of numbers. None if numbers are as good: more than `MOST_LABELS` cells, equal
+        labels, or unprintable ones.
     """
     if cells is None:
         return ("any",)

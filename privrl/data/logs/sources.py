@@ -50,21 +50,21 @@ def read_log(
     separator : str
         The one character between fields of a text file; ``"tab"`` for a tabulator.
     progress : callable, optional
-        Told how many rows were read so far, now and then. For the eyes of those who may see the
-        data: that number is private.
+        Called with the number of rows read so far, now and then. That number is private: show it
+        only to people who may see the data.
 
     Returns
     -------
     Log
-        Persons by the first of their rows. That is nobody's to know: do not show, and let nothing
-        depend on, in which order they are.
+        Persons by their first rows. Their order is private: do not show it, and let nothing depend
+        on it.
 
     Raises
     ------
     ValueError
         For what is public of the container alone: a column is absent or there twice, or of a type
-        that cannot hold what the schema says; a file is no such file, or a row of a text file is
-        no row. No message shows an entry.
+        that cannot hold what the schema says; a file is of another kind, or a row of a text file is
+        malformed. No message shows an entry.
     ImportError
         If a Parquet file is read and pyarrow is not installed.
     OSError
@@ -76,9 +76,9 @@ def read_log(
     the rows of one person:
 
     - A row with an empty person is left out.
-    - A person is left out altogether, without a word, if a row of theirs does not fit: an entry of
-      a state or action that has no cell (give the column one: ``other``, ``missing``); a reward or
-      an order that is no number, or an order that is not finite; an empty episode; an outcome that
+    - A person is left out altogether, without a message, if one of their rows does not fit: an
+    entry of a state or action without a cell (give the column one: ``other``, ``missing``); a
+    reward or an order of NaN, or an order that is not finite; an empty episode; an outcome that
       is none; two rows of one order in an episode, or with ``consecutive`` a gap between them; or
       an outcome before the last row of its episode.
     - Episodes of a person are sorted by the order of their first step, and by name where that is
@@ -92,7 +92,7 @@ def read_log(
     become objects, and of ``True``, ``1`` and ``1.0`` only the first is kept. So categories are
     read each by itself, whatever the type, and equal ones alike.
 
-    How many persons were left out is private, and is not told. A log of nobody may mean that a
+    The number of persons left out is private, and not reported. A log of nobody may mean that a
     column of the schema fits no row: try the schema on rows that you made up.
     """
     if not isinstance(schema, LogSchema):
@@ -112,12 +112,12 @@ def read_log(
 def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Parts]:
     """Return columns of a source, many rows at once, in order; the first part may have no row.
 
-    There is a part even where there are no rows, so that types are refused with and without.
+    A source without rows has a part, so that types are refused with and without rows.
 
     Raises
     ------
     ValueError
-        If it is no such source, a column is absent or there twice or of a type that cannot be
+        If the source is of another kind, a column is absent, repeated or of a type that cannot be
         read, or a file is malformed. No message shows an entry.
     ImportError
         If a package is needed that is not installed.
@@ -178,7 +178,7 @@ def parquet_files(path: Path, names: Sequence[str]) -> list[Path]:
     Raises
     ------
     ValueError
-        If there is none, one is damaged, or columns are not there or not of one type.
+        If no file is found, one is damaged, or columns are absent or not of one type.
     """
     paths = [path]
     if path.is_dir():

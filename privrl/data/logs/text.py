@@ -44,8 +44,8 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
     Raises
     ------
     ValueError
-        If a column is absent or there twice, a row has more fields than the header, or the file is
-        no such text. The message shows no field.
+        If a column is absent or repeated, a row has more fields than the header, or the file is not
+        such a text. The message shows no field.
     OSError
         If the file cannot be read.
     """

@@ -2,24 +2,22 @@
 
 A model that learns its categories or bins from private data leaks them. Here they are an argument:
 each column is `Categories` or `Bins`, a `Schema` is an ordered set of columns, and encoding turns a
-table into cell numbers. No error shows a value of the table, or how many there are of one.
+table into cell numbers. No error shows a value of the table, or a number of them.
 
-What reading may depend on
---------------------------
-Every entry is read by itself: no record decides how another one is read. Whether reading *stops*
-depends on
+What reading may depend on -------------------------- Every entry is read by itself: no record
+decides how another one is read. Whether reading *stops* depends on
 
 1. public facts: the names and shape of a table, and the types of its columns. NumPy's arrays and
    pandas' columns are refused if their type cannot hold what the schema says (texts for
    categories that are numbers, numbers for texts, truth values for bins): in making such a
    column, one record may have decided what became of all. Lists, arrays of objects and CSV files
    have no such types.
-2. single records, in two documented ways only: an entry that has no cell, where the column has
-   neither ``other=True`` nor ``missing=True``; and, in lists and files, a record with another
-   number of entries than there are columns.
+2. single records, in two documented ways only: an entry without a cell, in a column with neither
+``other=True`` nor ``missing=True``; and, in lists and files, a record whose number of entries is
+not that of the columns.
 
-So where all columns have a cell for the rest, reading stops for no record. Where they have not,
-that an analysis stopped tells that some record did not fit, as do the names of all such columns.
+So where all columns have a cell for the rest, reading stops for no record. Otherwise, an analysis
+that stops reveals that some record did not fit, and in which columns.
 """
 
 from privrl.data.schema.columns import Bins, Categories, Column

@@ -1,4 +1,4 @@
-"""What one column may hold: a few public values, or numbers cut at public edges."""
+"""The domain of one column: a few public values, or numbers cut at public edges."""
 
 import math
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ class Categories:
     Raises
     ------
     ValueError
-        If a value is of another type, two are equal, or there are fewer than two cells.
+        If a value is of another type, two are equal, or the cells are fewer than two.
     """
 
     values: tuple[Value, ...]
@@ -96,8 +96,8 @@ class Categories:
         ----------
         series : pandas.Series or array_like, shape (n,)
             The column. A list or objects are read entry by entry. Another column must be of a type
-            that holds every category as it is: texts, whole numbers (floats too, where no category
-            is beyond 2^53) or truth values.
+            that holds every category as it is: texts, whole numbers (also floats, if no category is
+            beyond 2^53) or truth values.
 
         Returns
         -------
@@ -178,14 +178,14 @@ class Bins:
     Parameters
     ----------
     edges : sequence of float
-        Increasing and finite, ``e_0 < ... < e_m``. They make m bins ``[e_i, e_{i+1})``, of which
-        the last holds its right end too. What lies outside, infinities included, is put in the
-        first or last bin.
+        Increasing and finite, ``e_0 < ... < e_m``. They make m bins ``[e_i, e_{i+1})``, and the
+        last one also holds its right end. Values outside, infinities included, belong to the first
+        or last bin.
     missing : bool
         Whether one more cell, the last, takes whatever is missing or no number.
     whole : bool
-        Whether the numbers are whole ones, such as ages in years. Then bins are called so,
-        ``"20-29"``, and what is made up of them is whole numbers. Edges must be whole, below 2^53.
+        Whether the numbers are whole ones, such as ages in years. Then bins are called ``"20-29"``,
+        and synthetic values are whole numbers. Edges must be whole, below 2^53.
 
     Raises
     ------
@@ -288,7 +288,7 @@ class Bins:
         return encode_column(self, series)
 
     def find(self, entries: Entries) -> IntArray:
-        """Return the bin of every entry by its number, −1 where it is no number."""
+        """Return the number of every entry's bin, −1 for entries other than numbers."""
         numbers = entries.numbers()
         cells = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.where(np.isnan(numbers), -1, np.clip(cells, 0, len(self.edges) - 2))

@@ -1,7 +1,7 @@
-"""What a data set's documentation says of its columns, written as C4.5 and UCI write it.
+"""The documentation of a data set's columns, in the format of C4.5 and UCI.
 
 A line for each column, ``workclass: Private, Self-emp-not-inc.`` or ``age: continuous.``; a line of
-values alone is of the classes. What is behind ``|`` is a comment. Documentation is public; it says
+values alone is of the classes. Text behind ``|`` is a comment. Documentation is public; it says
 that a column is of numbers, and not between which bounds.
 
 References
@@ -28,7 +28,7 @@ CLASS: Final = "class"
 
 @dataclass(frozen=True)
 class Documentation:
-    """What columns hold.
+    """The documented columns.
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class Documentation:
     classes: str | None = None
 
     def named(self, header: Iterable[str]) -> "Documentation":
-        """Return the same with a file's own names, and without columns that the file has not.
+        """Return the same with a file's own names, without columns that the file lacks.
 
-        Upper case, points, blanks, hyphens and lines between words are no difference. The classes
-        may have any name: that of the one column which is not documented.
+        Case, points, blanks, hyphens and underscores are ignored. The classes may have any name:
+        that of the one undocumented column.
         """
         header = tuple(header)
         of = {_key(name): name for name in self.names}
@@ -74,7 +74,7 @@ def read_documentation(path: str | Path) -> Documentation:
     Raises
     ------
     ValueError
-        If a column is there twice, or nothing is said of any.
+        If a column is repeated, or none is described.
     OSError
         If the file cannot be read.
     """
@@ -141,7 +141,7 @@ def parse_categories(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 
 def _values(said: str) -> tuple[Value, ...]:
-    """Return the values that a line lists, if there are two or more."""
+    """Return the values that a line lists, if they are at least two."""
     texts = _texts(said)
     whole = len(texts) > 1 and all(texts) and len(set(texts)) == len(texts)
     return values_in(texts) if whole else ()

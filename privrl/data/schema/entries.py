@@ -2,12 +2,12 @@
 
 The type of a container that somebody made, of an array or of a column of a data frame, is public,
 and may be refused. That is needed, for whoever made it may have let one record decide how all
-others are kept: NumPy and pandas' readers make texts of all numbers where there is one text, and
-rounded numbers of all large ones where there is one with decimals. So a type has to be able to hold
-what the public schema says, and then it holds every record as it was.
+others are kept: NumPy and pandas' readers turn all numbers into texts because of one text, and
+round all large numbers because of one with decimals. So a type has to be able to hold what the
+public schema says, and then it holds every record as it was.
 
-Lists, arrays of objects and files have no such type. There each entry is looked at by itself, and
-what it is decides about no other one.
+Lists, arrays of objects and files have no such type. Here each entry is read by itself, and decides
+about no other one.
 
 Nor has pandas' categorical type, whose categories pandas infers from the records: one text among
 numbers turns all of them into objects, one number with decimals into floats. Of equal objects
@@ -84,7 +84,7 @@ class Entries:
 
     @SILENT
     def whole_numbers(self) -> tuple[IntArray, BoolArray]:
-        """Return the whole numbers of 64 bits of numbers or truth values, and where there are any.
+        """Return numbers or truth values as whole numbers of 64 bits, and where they are such.
 
         A whole number kept as a float is that whole number.
         """
@@ -131,7 +131,7 @@ def read(
     Raises
     ------
     ValueError
-        If it is no column, or of a type that cannot be read.
+        If it is not a column, or of a type that cannot be read.
     """
     values = as_column(values, called)
     dtype = getattr(values, "dtype", None)
@@ -261,7 +261,7 @@ def key_of(entry: object) -> tuple[Kind, Value] | None:
 
 
 def number_of(entry: object) -> float:
-    """Return an entry of a list as a float, NaN if it is no number."""
+    """Return an entry of a list as a float, NaN for other types."""
     if type(entry) is float:  # most are
         return entry
     try:

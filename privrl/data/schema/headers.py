@@ -1,8 +1,7 @@
 """The first line of a CSV file: names of columns, or what only looks like them.
 
-Who forgets that a file has ``;`` between its fields, or no names, would get a schema of one column,
-or one whose names are somebody's record. What is said of such a line are numbers of fields and
-separators, never what is in a field.
+With a wrong separator, or without a header, a schema would have one column, or a person's record as
+names. Messages about such a line contain numbers of fields and separators, never a field.
 """
 
 import csv
@@ -74,8 +73,8 @@ def read_header(
     NoHeader
         A ValueError: a field is a number, or none is a known name, so that the row may be a record.
     ValueError
-        If the file is empty, a name is empty or there twice, or there is one field with another
-        separator in it. No message shows a field.
+        If the file is empty, a name is empty or repeated, or the only field contains another
+        separator. No message shows a field.
     """
     path = Path(path)
     check_ends(path)
@@ -115,7 +114,7 @@ def read_header(
 
 
 def other_separator(row: Sequence[str], separator: str) -> str:
-    """Return what is to be said where a row of one field has another separator in it."""
+    """Return the message about a row of one field with another separator in it."""
     if len(row) != 1:
         return ""
     found = {each: row[0].count(each) for each in SEPARATORS if each != separator}

@@ -52,7 +52,7 @@ def as_column(values: Any, called: str) -> Any:
 
 
 def texts_of(array: Any) -> list[str | None]:
-    """Return the texts of an array of Arrow's; bytes that are no UTF-8 as what no schema holds.
+    """Return the texts of an array of Arrow's; invalid UTF-8 becomes a value of no schema.
 
     Arrow does not check what it is given as texts, and its errors show the whole text.
     """

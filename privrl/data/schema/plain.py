@@ -5,7 +5,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tomli_w
 
@@ -37,7 +37,7 @@ def is_unfilled(column: Any) -> bool:
 
 
 def nested(path: Sequence[str], table: Any) -> Any:
-    """Return a table in as many tables around it as there are names."""
+    """Return a table inside one table for each name."""
     for key in reversed(path):
         table = {key: table}
     return table
@@ -102,7 +102,7 @@ def check_name(name: str) -> None:
 
 
 def check_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names if they are different, and there is one."""
+    """Return names if they differ and are at least one."""
     if isinstance(names, str):
         raise ValueError(f"names must be several names, got the one text {shown(names)}.")
     names = tuple(names)
@@ -114,3 +114,49 @@ def check_names(names: Iterable[str]) -> tuple[str, ...]:
     if not names:
         raise ValueError("names must be of at least one column, got none.")
     return names
+
+
+class PlainFile:
+    """Plain data that a file ``.toml`` or ``.json`` holds."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, of the form that `from_dict` reads."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return what plain data describe."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file ``.toml`` or ``.json``, replacing it.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise.
+        """
+        Path(path).write_bytes(dump(Path(path), self.to_dict()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return what a file ``.toml`` or ``.json`` describes.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise, or its content is something else.
+        """
+        path, data = Path(path), None
+        try:
+            data = read(path)
+            return cls.from_dict(data)
+        except ValueError as error:
+            wrong = cls._unfilled(data, path) or error
+            raise ValueError(f"{path.name}: {wrong}") from None
+
+    @staticmethod
+    def _unfilled(data: Any, path: Path) -> str:
+        """Return what a message says if entries are still to be filled in, or nothing."""
+        del data, path
+        return ""

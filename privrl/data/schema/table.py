@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -14,14 +13,13 @@ from privrl.data.schema.columns import Bins, Categories, Column, encode_column
 from privrl.data.schema.entries import Value
 from privrl.data.schema.others import as_frame
 from privrl.data.schema.plain import (
+    PlainFile,
     check_name,
     check_names,
     column_of,
-    dump,
     example_of,
     is_unfilled,
     plain,
-    read,
 )
 from privrl.data.schema.templates import Bounds, template
 from privrl.files.plain import did_you_mean, listed
@@ -31,7 +29,7 @@ from privrl.numerics.typing import IntArray
 
 
 def _unfilled(columns: Mapping[str, Any]) -> list[str]:
-    """Return what is to be said of columns that are as a template leaves them, if any are."""
+    """Return the message about columns that are still empty, if any."""
     said = []
     for key in ("categories", "edges"):
         names = [
@@ -48,7 +46,7 @@ def _unfilled(columns: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Schema:
+class Schema(PlainFile):
     """The public columns of a table, in order.
 
     Parameters
@@ -59,7 +57,7 @@ class Schema:
     Raises
     ------
     ValueError
-        If there is no column, or one is something else.
+        If the columns are none, or one is of another type.
     """
 
     columns: Mapping[str, Column]
@@ -210,31 +208,6 @@ class Schema:
             raise ValueError("\n".join(wrong))
         return cls(made)
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise.
-        """
-        Path(path).write_bytes(dump(Path(path), self.to_dict()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the schema in a file ``.toml`` or ``.json``.
-
-        Raises
-        ------
-        ValueError
-            If the file's name ends otherwise, or its content is no schema.
-        """
-        path = Path(path)
-        try:
-            return cls.from_dict(read(path))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
-
     @staticmethod
     def template(
         names: Iterable[str],
@@ -244,7 +217,7 @@ class Schema:
         rest: Collection[str] = (),
         bins: int = 10,
     ) -> dict[str, Any]:
-        """Return plain data for `from_dict`, in which the user fills in what is left.
+        """Return plain data for `from_dict`, in which the user fills in the rest.
 
         See Also
         --------

@@ -1,4 +1,4 @@
-"""Schemas to be filled in, made of what is public."""
+"""Schemas to be filled in, made of public facts."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def template(
     rest: Collection[str] = (),
     bins: int = 10,
 ) -> dict[str, Any]:
-    """Return plain data for `Schema.from_dict`, in which the user fills in what is left.
+    """Return plain data for `Schema.from_dict`, in which the user fills in the rest.
 
     Only what is public is asked for, so that nothing is read from the data.
 
@@ -69,15 +69,14 @@ def template(
     Returns
     -------
     dict
-        Columns of which nothing is said have an empty list of categories, and numeric ones without
-        bounds one of edges: `from_dict` refuses both by name.
+        Columns without options have an empty list of categories, and numeric ones without bounds an
+        empty list of edges: `from_dict` refuses both by name.
 
     Raises
     ------
     ValueError
-        If a name is given twice, something is said of what is no column, or said twice of one,
-        bounds are not increasing, categories equal, or there are too few bins. All that is wrong
-        is said at once.
+        If a name is repeated, an option names an unknown column, or two name one column, bounds are
+        not increasing, categories are equal, or bins are too few. The message lists all errors.
     """
     names = check_names(names)
     bins = check_count("bins", bins, least=2)
@@ -108,8 +107,8 @@ def merged(there: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[dict[str,
     Parameters
     ----------
     there, made : mapping
-        Plain data of both, as `template` returns them. What is filled in there stays, but that a
-        cell for the rest is added where the template has one.
+        Plain data of both, as `template` returns them. Entries that are filled in stay; a cell for
+        the rest is added if the template has one.
 
     Returns
     -------
@@ -142,9 +141,9 @@ def write_template(
     rest: Collection[str] = (),
     bins: int = 10,
 ) -> "Written":
-    """Write a schema file, ``.toml`` or ``.json``, in which the user fills in what is left.
+    """Write a schema file, ``.toml`` or ``.json``, in which the user fills in the rest.
 
-    A file that is there is added to, and what is filled in stays, with its comments.
+    An existing file is completed: entries that are filled in stay, with their comments.
 
     Parameters
     ----------
@@ -156,12 +155,12 @@ def write_template(
     Returns
     -------
     Written
-        What is left to fill in, and what was kept.
+        What is left to fill in, and which entries were kept.
 
     Raises
     ------
     ValueError
-        As `template`, or if the file's name ends otherwise, or there is a file that is no schema.
+        As `template`, or if the file's name ends otherwise, or the existing file is not a schema.
     """
     path = Path(path)
     made = template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)["columns"]
@@ -184,7 +183,7 @@ def write_template(
 
 
 class Written(NamedTuple):
-    """What became of a file.
+    """The result of writing a file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a text of a file says: a number, or a category that somebody wrote."""
+"""Read a text of a file as a number or a category."""
 
 import re
 from collections.abc import Sequence
