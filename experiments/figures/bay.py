@@ -1,4 +1,4 @@
-"""*Notes of DP - Bayesian Inference* (BAY): accuracy of private posteriors, and what they cost.
+"""*Notes of DP - Bayesian Inference* (BAY): accuracy and cost of private posteriors.
 
 The data of the paper's figures are not in our text. Here they are in the middle of the simplex,
 as even as they can be, and at its edge, all in the first cell.
