@@ -158,10 +158,10 @@ def _caption_2(table: pd.DataFrame) -> str:
         "at 2.1·10⁻⁴ however small gamma is, and says that for some parameters δ cannot go below "
         "such a threshold. The threshold is not part of the guarantee: it is the error of a fixed "
         "integration rule (in its code one of degree 50). Here, rules with few nodes also level "
-        f"off, at 1 minus their integral of the whole density: {ends}; below 0 the integral is greater than 1, as the "
-        f"paper saw. The probability itself falls from {last[_OURS]:.1e} at gamma = "
-        f"{wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = {wide.index[0]:.0e}; δ = 10⁻⁵ is "
-        f"reached at gamma = {np.exp(reached):.2g}. It is computed as an integral of positive "
+        f"off, at 1 minus their integral of the whole density: {ends}; below 0 the integral is "
+        "greater than 1, as the paper saw. The probability itself falls from "
+        f"{last[_OURS]:.1e} at gamma = {wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = "
+        f"{wide.index[0]:.0e}; δ = 10⁻⁵ is reached at gamma = {np.exp(reached):.2g}. It is computed as an integral of positive "
         "terms, precise to nine digits or more."
     )
 

@@ -121,12 +121,12 @@ def options_of(
 def told_by(preset: str, specs: Iterable[Any]) -> dict[str, str]:
     """Return the values of each field in a preset, each once, for the help."""
     specs = tuple(specs)
-    told = {}
+    in_help = {}
     for field in fields(specs[0]):
         values = dict.fromkeys(_in_help(getattr(spec, field.name)) for spec in specs)
         if values != {"": None}:
-            told[field.name] = f"{preset}: {', '.join(value or 'none' for value in values)}"
-    return told
+            in_help[field.name] = f"{preset}: {', '.join(value or 'none' for value in values)}"
+    return in_help
 
 
 def _in_help(value: Any) -> str:
