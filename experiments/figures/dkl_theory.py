@@ -161,8 +161,8 @@ def _caption_2(table: pd.DataFrame) -> str:
         f"off, at 1 minus their integral of the whole density: {ends}; below 0 the integral is "
         "greater than 1, as the paper saw. The probability itself falls from "
         f"{last[_OURS]:.1e} at gamma = {wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = "
-        f"{wide.index[0]:.0e}; δ = 10⁻⁵ is reached at gamma = {np.exp(reached):.2g}. It is computed as an integral of positive "
-        "terms, precise to nine digits or more."
+        f"{wide.index[0]:.0e}; δ = 10⁻⁵ is reached at gamma = {np.exp(reached):.2g}. It is "
+        "computed as an integral of positive terms, precise to nine digits or more."
     )
 
 
