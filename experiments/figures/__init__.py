@@ -1,4 +1,4 @@
-"""Figures and tables of the papers that privrl is built from, and some that none of them has."""
+"""Figures and tables of the papers behind privrl, and some of privrl's own."""
 
 from privrl.experiments.figures.base import Figure
 from privrl.experiments.figures.bay import BAY_FIG2, BAY_FIG3, BAY_FIG4

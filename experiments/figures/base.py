@@ -1,4 +1,4 @@
-"""What a figure of a paper is here: something to compute, to draw and to say."""
+"""A figure of a paper: its table, picture and caption."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ class Figure:
     id : str
         Its name on the command line, such as ``"dps-fig1"``.
     title : str
-        What it shows, in a few words.
+        A few words about the content.
     source : str
         The paper and the figure in it.
     compute : callable
         From whether it is to be quick to a tidy table, one row for each point that is drawn.
-        All of its randomness comes from seeds of its own; the table depends on nothing else.
+        All randomness comes from the figure's seeds; the table depends on nothing else.
     draw : callable
         From that table to a picture.
     caption : callable
-        From that table to a paragraph: what the paper shows, what is seen here, and where
-        the paper is wrong. Its numbers come from the table.
+        From that table to a paragraph: the paper's result, privrl's result and the paper's errors.
+        Its numbers come from the table.
     data : bool
-        Whether it needs the UCI data sets, see `privrl.data.datasets`.
+        Whether the figure needs the UCI data sets, see `privrl.data.datasets`.
     """
 
     id: str

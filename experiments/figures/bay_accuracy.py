@@ -1,4 +1,4 @@
-"""BAY: how far released posteriors are from the true one, drawn with what they cost."""
+"""BAY: how far released posteriors are from the true one, drawn with their costs."""
 
 from itertools import product
 from typing import Literal
@@ -72,7 +72,7 @@ def _exponential(
 def _laplace(
     prior: tuple[float, ...], n: int, epsilon: float, data: FloatArray, rng: np.random.Generator
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Return the certificate, and what is released of each row, all as probable."""
+    """Return the certificate, and equally likely releases of each row."""
     made = NoisyPosteriorMechanism.pure(epsilon, alpha=prior, n=n)
     assert isinstance(made.cost, LaplaceCost)
     released = made.release(data, rng).concentrations

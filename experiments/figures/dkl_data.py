@@ -235,9 +235,9 @@ def _gohari(wide: pd.DataFrame, verb: str) -> str:
     return (
         " That Algorithm 1 does better than draws set by the bound of Gohari et al. is seen in "
         f"{count(better)}; that bound is for a vector whose sum is public, which a table's row is "
-        "not, so its curve is no guarantee. That Laplace noise does better than Gaussian noise is "
-        f"seen in {count(noise)} here, where each is calibrated as tightly as can be; in the paper "
-        "it comes from composing the Gaussian mechanism's parts loosely."
+        "not, so its curve is not a guarantee. That Laplace noise does better than Gaussian noise "
+        f"is seen in {count(noise)} here, where each is calibrated as tightly as can be; in the "
+        "paper it comes from composing the Gaussian mechanism's parts loosely."
     )
 
 

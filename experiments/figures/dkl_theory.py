@@ -156,14 +156,13 @@ def _caption_2(table: pd.DataFrame) -> str:
         f"The paper shows δ of Gohari et al.'s guarantee, at r = {_TOTAL:.2f}, η = "
         f"{_ALPHA / _TOTAL:.4f} (printed as 0.028) and η' = {4 * _ALPHA / _TOTAL:.3f}, level off "
         "at 2.1·10⁻⁴ however small gamma is, and says that for some parameters δ cannot go below "
-        "such a threshold. The threshold is not the guarantee's: it is what is left when a fixed "
-        "rule of integration (in its code one of degree 50) is taken from 1. Seen here, rules "
-        "with so many nodes level off too, at 1 minus what they "
-        f"find of the whole density: {ends}; below 0 the integral is greater than 1, as the "
-        f"paper saw. The probability itself falls from {last[_OURS]:.1e} at gamma = "
-        f"{wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = {wide.index[0]:.0e}; δ = 10⁻⁵ is "
-        f"reached at gamma = {np.exp(reached):.2g}. It is computed as an integral of positive "
-        "terms, precise to nine digits or more."
+        "such a threshold. The threshold is not part of the guarantee: it is the error of a fixed "
+        "integration rule (in its code one of degree 50). Here, rules with few nodes also level "
+        f"off, at 1 minus their integral of the whole density: {ends}; below 0 the integral is "
+        "greater than 1, as the paper saw. The probability itself falls from "
+        f"{last[_OURS]:.1e} at gamma = {wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = "
+        f"{wide.index[0]:.0e}; δ = 10⁻⁵ is reached at gamma = {np.exp(reached):.2g}. It is "
+        "computed as an integral of positive terms, precise to nine digits or more."
     )
 
 

@@ -1,4 +1,4 @@
-"""What exact accounting gains over the papers' bounds, for one release and for many."""
+"""The gain of exact accounting over the papers' bounds, for one release and for many."""
 
 import numpy as np
 import pandas as pd
@@ -53,9 +53,9 @@ def _compute(quick: bool) -> pd.DataFrame:
 
 
 def _composed(count: int) -> dict[str, float]:
-    """Return the epsilon of so many releases, by each way of accounting.
+    """Return the epsilon of ``count`` releases, by each way of accounting.
 
-    Without loss distributions there is nothing exact to compare with: then this fails.
+    Fails without loss distributions, the exact way.
     """
     paper, exact = _cost(_ALPHA, _SCALE, "dps"), _cost(_ALPHA, _SCALE)
     second = rdp_to_epsilon(np.array([_ORDER]), count * paper.rdp([_ORDER]), DELTA)
@@ -123,8 +123,8 @@ def _caption(table: pd.DataFrame) -> str:
         f"{at('delta', bound, 10):.2f} times at 10 and "
         f"{at('delta', bound, 200):.2f} times at 200: the conversion loses even where the "
         f"divergence no longer does. Right, many draws at prior {_ALPHA:g} and weight {_SCALE:g}; "
-        f"65 of them cost {some}. Exact accounting changes nothing of the draws: it says what they "
-        "cost."
+        f"65 of them cost {some}. Exact accounting does not change the draws, only "
+        "their stated cost."
     )
 
 

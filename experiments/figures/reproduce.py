@@ -1,4 +1,4 @@
-"""Make figures: compute their tables, draw them, and say what is seen."""
+"""Make figures: compute their tables, draw them and write captions."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A figure that was made.
+    """A finished figure.
 
     Attributes
     ----------
@@ -46,33 +46,33 @@ def reproduce(
     workers: int | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[list[Reproduced], dict[str, str]]:
-    """Make figures, each into files of its own.
+    """Make figures, each with separate files.
 
     Parameters
     ----------
     ids : sequence of str
         Of `FIGURES`; all of them for ``"all"``.
     out : pathlib.Path
-        Folder for the files. Tables are kept in its ``.cache`` and not computed again while
-        privrl's code and the libraries' versions are the same. Nothing in it is run.
+        Folder for the files. Its ``.cache`` keeps tables for as long as privrl's code and the
+        libraries' versions stay the same. No code is read from it.
     quick : bool
-        Smaller sizes, in which the papers' claims can still be seen.
+        Smaller sizes that still show the papers' claims.
     workers : int, optional
-        How many are made at a time; by default one for each core.
+        How many run in parallel; by default one per core.
     on_progress : callable, optional
-        Is told, at the start and after each figure, its id, how many are done, and of how many.
+        Called at the start and after each figure with its id, the number done, and the total.
 
     Returns
     -------
     made : list of Reproduced
         In the order of `FIGURES`.
     failed : dict
-        Why others could not be made, such as without their data, by id.
+        Why others could not be made (such as missing data), by id.
 
     Raises
     ------
     ValueError
-        If an id is unknown; then nothing is made.
+        If an id is unknown; no figure is made then.
     """
     for name in ids:
         if name != "all":
@@ -95,7 +95,7 @@ def reproduce(
 
 
 def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
-    """Make a figure, wherever this is, or say why it cannot be made."""
+    """Make a figure in any process, or return why it cannot be made."""
     out, quick, digest = shared
     figure = FIGURES[name]
     size = "quick" if quick else "full"
@@ -123,7 +123,7 @@ def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of all of privrl's code: what a table depends on besides its figure."""
+    """Return a digest of all of privrl's code, on which tables depend."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path, text in sorted(_sources(files(package))):

@@ -28,7 +28,7 @@ def _cost(eta: float, eta_bar: float, weight: float) -> SimplexCost:
 
 def _compute(quick: bool) -> pd.DataFrame:
     rows = []
-    # The last is the paper's own example of what is acceptable.
+    # The last is the paper's example of an acceptable delta.
     deltas = np.append(np.geomspace(1e-4, 0.1, 4 if quick else 25), 0.05)
     for setting in SETTINGS:
         cost = _cost(*setting)

@@ -138,8 +138,8 @@ def _caption(table: pd.DataFrame) -> str:
     ]
     return (
         "The paper averages a hundred opinions on three events and releases draws around the "
-        "average, for two neighbouring collections; nobody can tell the two clouds apart, and "
-        "k = 10 scatters more. So it is here: the standard deviation of the first component is "
+        "average, for two neighbouring collections; the two clouds look alike, and "
+        "k = 10 scatters more. That reproduces: the standard deviation of the first component is "
         f"{sizes[0]:.3f} at k = 24 and {sizes[1]:.3f} at k = 10. The paper states ε = {PRINTED} "
         f"at δ = {DELTA} for k = 24. Its Theorem 2, the number N of vectors put where the "
         "dimension n is printed, gives "

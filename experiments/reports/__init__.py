@@ -21,8 +21,8 @@ def report(folder: Path, audience: Audience | None = None) -> tuple[Audience, st
     Raises
     ------
     ValueError
-        If no command wrote the folder, there is no report for its kind, no file may be shared in a
-        public page, or Bokeh is not installed.
+        If no command wrote the folder, its kind has no report, no file may be shared in a public
+        page, or Bokeh is not installed.
     OSError
         If a file cannot be read.
     """

@@ -267,10 +267,7 @@ def _kept(
         series.append(
             Series(
                 str(method),
-                x=_floats(mean.index),
-                y=_floats(mean),
-                low=_floats(mean - half),
-                high=_floats(mean + half),
+                **_banded(mean.index, mean, half),
                 colour=style["color"],
                 dash=_DASHES[style["linestyle"]],
                 marker=_MARKERS[style["marker"]],
@@ -351,10 +348,7 @@ def _curve(
     drawn = to_hex(budget_colour(epsilon, budgets)) if is_private else colour("no privacy")
     return Series(
         name or ("no privacy" if math.isinf(epsilon) else f"ε = {up(epsilon)}"),
-        x=_floats(rows["episode"]),
-        y=_floats(mean),
-        low=_floats(mean - half),
-        high=_floats(mean + half),
+        **_banded(rows["episode"], mean, half),
         colour=drawn,
         dash="solid" if is_private else "dashed",
     )
@@ -396,8 +390,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -
         y="reward of an episode",
         series=(
             Series(
-                "agent", x=_floats(ends), y=_floats(mean), low=_floats(mean - half),
-                high=_floats(mean + half), colour=colour(kind),
+                "agent", **_banded(ends, mean, half), colour=colour(kind)
             ),
         ),
         levels=levels,
@@ -416,6 +409,12 @@ def _half_width(values: NDArray[np.float64]) -> float:
 
 def _frame(content: bytes) -> pd.DataFrame:
     return pd.read_csv(io.BytesIO(content))
+
+
+def _banded(x: Any, mean: Any, half: Any) -> dict[str, Any]:
+    """Return coordinates of a mean with its band."""
+    ends = {"x": x, "y": mean, "low": mean - half, "high": mean + half}
+    return {name: _floats(values) for name, values in ends.items()}
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -203,7 +203,7 @@ _DASHED = {"solid": "", "dashed": "6 4", "dotted": "2 3", "dashdot": "7 3 2 3"}
 
 
 def _legend(chart: Chart) -> str:
-    """Return the legend, if there is more than one entry."""
+    """Return the legend, if it has more than one entry."""
     if len(chart.series) + len(chart.levels) < 2:
         return ""
     made = [_key(each, is_line=chart.kind == "lines") for each in chart.series]

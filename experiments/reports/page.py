@@ -36,15 +36,15 @@ def page_of(found: Contents) -> Page:
     Raises
     ------
     ValueError
-        If there is no report for such a folder, or privrl did not write its files.
+        If reports do not cover such a folder, or privrl did not write its files.
     """
     of = _BY_STATEMENT.get(found.name)
     if of is None:
         of = next((of for name, of in _BY_FILE.items() if name in found.files), None)
     if of is None:
         raise ValueError(
-            f"folder must be that of a sweep, a suite, training, a policy, a histogram or a "
-            f"model; there is no report for this {found.name}."
+            "folder must be that of a sweep, a suite, training, a policy, a histogram or a model; "
+            f"this {found.name} is of something else."
         )
     try:
         title, sections = of(found)

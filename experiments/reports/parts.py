@@ -19,7 +19,7 @@ class Table:
     rows : tuple of tuples
         As many cells as heads.
     left_out : str
-        Which rows are left out and where they are; empty if there are none.
+        Which rows are left out and where they are; or empty.
     """
 
     caption: str

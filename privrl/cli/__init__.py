@@ -59,7 +59,7 @@ def main() -> None:
 @app.callback(invoke_without_command=True)
 def _top(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[  # terminal.app has read it, before or after the command
+    _debug: Annotated[  # terminal.app reads it, before or after the command
         bool, typer.Option("--debug", help="Show the traceback of an error.")
     ] = False,
 ) -> None:

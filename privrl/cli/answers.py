@@ -1,4 +1,4 @@
-"""What commands answer to programs: with --json one object on standard output, and nothing else."""
+"""Answers for programs: with --json a command prints one object and nothing else."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,7 @@ import typer
 from privrl.cli.terminal import OUT
 from privrl.numerics.printing import up
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object, for programs, and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only one JSON object, for programs.")]
 
 
 @contextmanager
@@ -35,17 +33,17 @@ def print_object(answer: Mapping[str, Any]) -> None:
 
 
 def amount(epsilon: float | None, digits: int = 4) -> float | None:
-    """Return an epsilon as it is printed, never rounded down; None where nothing bounds it."""
+    """Return an epsilon as printed, never rounded down; None if it is unbounded."""
     shown = "∞" if epsilon is None else up(epsilon, digits)
     return None if shown == "∞" else float(shown)
 
 
 def guaranteed(guarantee: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a release cost, its amounts as they are printed."""
+    """Return a guarantee with its amounts as printed."""
     amounts = ("epsilon", "epsilon_delta")
     return {name: amount(value) if name in amounts else value for name, value in guarantee.items()}
 
 
 def named(paths: list[Path]) -> list[str]:
-    """Return which files were written."""
+    """Return the paths of written files."""
     return [str(path) for path in paths]

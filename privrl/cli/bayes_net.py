@@ -26,8 +26,8 @@ def bayes_net(
     network: Annotated[
         Path | None,
         typer.Option(
-            help="File .toml or .json with a table 'parents': for each node a list. Without it a "
-            "part of the budget chooses them."
+            help="File .toml or .json with a table 'parents': for each node a list. Without it the "
+            "edges are chosen with a part of the budget."
         ),
     ] = None,
     mechanism: Annotated[
@@ -40,8 +40,8 @@ def bayes_net(
 ) -> None:
     """Fit a Bayesian network privately: its probabilities, and its edges if they are not public.
 
-    Writes model.json and model.bif (what was released, to be shared), release.json, and with
-    --synthetic N synthetic.csv.
+    Writes model.json and model.bif (the released network, which you may share), release.json (its
+    cost), and with --synthetic N also synthetic.csv.
     """
     from privrl.data.records import read_records
     from privrl.data.schema import Schema
@@ -52,10 +52,10 @@ def bayes_net(
     target, rng = release.target, release.rng()
     if synthetic is not None:
         check_count("synthetic", synthetic)
-        if synthetic > _MOST_SYNTHETIC:  # or memory would end after all was paid for
+        if synthetic > _MOST_SYNTHETIC:  # more could exhaust the memory after the charge
             raise ValueError(
-                f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
-                "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
+                f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; draw more "
+                "from model.json in parts: BayesNet.load(path).sample(n, rng)."
             )
     check_name("mechanism", mechanism, _MECHANISMS)
     if network is None and mechanism != "auto":
@@ -99,11 +99,11 @@ def bayes_net(
 
 
 def _edges(net: "BayesNet") -> str:
-    """Say which edges were chosen."""
+    """Return the chosen edges in words."""
     if net.choice is None:
-        return "no edges: there are too few records to choose any at this budget"
+        return "no edges: too few records to choose any at this budget"
     own = [f"{node} of {', '.join(own)}" for node, own in net.parents.items() if own]
-    return f"edges, chosen privately: {'; '.join(own) or 'none seemed worth its noise'}"
+    return f"edges, chosen privately: {'; '.join(own) or 'none was worth its noise'}"
 
 
 def _load_network(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from privrl.models.histograms.result import PrivateHistogram
 
 
-_MOST_CELLS = 40  # that are printed
+_MOST_CELLS = 40  # printed
 _BAR = 20  # characters
 _FILES = ("histogram.csv", "histogram.json", "release.json")
 
@@ -33,11 +33,11 @@ def histogram(
             "blocks: noise on counts, and on sums of 20 blocks of neighbouring cells."
         ),
     ] = "auto",
-    loss: Annotated[str, typer.Option(help="kl, l2 or l1: what is to be small.")] = "kl",
+    loss: Annotated[str, typer.Option(help="kl, l2 or l1: the expected loss to minimise.")] = "kl",
     relation: Annotated[
         str,
         typer.Option(
-            help="Privacy unit: replace-record, where the number of records is public, or "
+            help="Privacy unit: replace-record (the number of records is public) or "
             "add-remove-record."
         ),
     ] = "replace-record",
@@ -48,8 +48,8 @@ def histogram(
 ) -> None:
     """Release a private histogram of one column.
 
-    Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
-    it cost). Each run is a release of its own, and costs of several add up.
+    Writes histogram.csv and histogram.json (the released histogram, which you may share) and
+    release.json (its cost). Each run is a separate release, and their costs add up.
     """
     from privrl.data.records import read_records
     from privrl.data.schema import Schema

@@ -16,7 +16,7 @@ from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
-from privrl.cli.spending import LedgerPath, plainly, share, told
+from privrl.cli.spending import LedgerPath, amount_text, plainly, share
 from privrl.cli.terminal import MARKUP, OUT, app, friendly, pair, print_files
 from privrl.files.shown import shown
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 _commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_completion=False)
 app.add_typer(
-    _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
+    _commands, name="ledger", help="Privacy spent on each data set over all runs, and budgets."
 )
-_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with more digits than tell
+_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with too many digits
 _RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
-_WIDTH = 17  # of a name that was made of data
+_WIDTH = 17  # of a name derived from data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
 
 @_commands.command("show")
 def show_command(
     dataset: Annotated[
-        str | None, typer.Argument(help="A data set; without it all are listed.")
+        str | None, typer.Argument(help="A data set; by default all are listed.")
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(help="At which epsilon is shown; by default the budget's, or 1e-5."),
+        typer.Option(help="Delta at which to print epsilon; by default the budget's, or 1e-5."),
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was spent of each data set under each relation, and what may be."""
+    """Show the spent privacy and the budget of each data set under each relation."""
     with friendly(), answering(as_json) as answer:
         from privrl.accounting.names import one_spelling
         from privrl.costs.base import check_delta
@@ -76,21 +76,21 @@ def show_command(
 
 @_commands.command("budget")
 def budget_command(
-    dataset: Annotated[str, typer.Argument(help="What the data set is called.")],
+    dataset: Annotated[str, typer.Argument(help="Name of the data set.")],
     epsilon: Epsilon,
     delta: Delta = DELTA,
     relation: Annotated[
         str | None,
         typer.Option(
-            help="Under which relation: replace-record, add-remove-record, replace-person, "
-            "add-remove-person, or as privrl ledger show has it. By default under each, one by "
-            "one."
+            help="Adjacency relation: replace-record, add-remove-record, replace-person, "
+            "add-remove-person, or one that privrl ledger show prints. By default each relation, "
+            "one by one."
         ),
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what may be spent of a data set: releases that would cost more are refused.
+    """Set the budget of a data set. Releases that would exceed it are refused.
 
     Example: privrl ledger budget visits --epsilon 1 --delta 1e-5
     """
@@ -111,8 +111,8 @@ def budget_command(
             OUT.print(f"before it was {before}")
         if not any(each.dataset == dataset for each in accounts):
             OUT.print(
-                "no release was entered under that name yet: say --dataset "
-                f"{escape(shlex.quote(dataset))} with those that it is for"
+                "this name has no releases yet: pass --dataset "
+                f"{escape(shlex.quote(dataset))} to the commands that it is for"
             )
         _print_over(book, dataset)
         answer |= {
@@ -132,12 +132,12 @@ def budget_command(
 def verify_command(
     against: Annotated[
         Path | None,
-        typer.Option(help="An earlier export: finds entries that were cut off, or all made anew."),
+        typer.Option(help="An earlier export, to detect truncation or replacement of the ledger."),
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that no entry was changed, moved or left out."""
+    """Check that no entry was changed, moved or removed."""
     with friendly(), answering(as_json) as answer:
         from privrl.files.files import read_bytes
         from privrl.files.plain import parse_json
@@ -151,13 +151,13 @@ def verify_command(
             if not isinstance(earlier, Mapping):
                 raise ValueError(f"against must be an export of a ledger, got {str(against)!r}.")
         number, head = _opened(ledger).verify(earlier)
-        OUT.print(f"{number} entries, each as it was entered; the last one's link is")
+        OUT.print(f"{number} entries, all unchanged; the link of the last one is")
         OUT.print(f"  {head}", soft_wrap=True)
         answer |= {"entries": number, "link": head}
         if against is None:
             OUT.print(
-                "That shows edits. Entries cut off at the end, or a file made anew, show against "
-                "an earlier export: --against."
+                "This check detects edits. To detect truncation or replacement of the file, "
+                "compare with an earlier export: --against."
             )
 
 
@@ -168,7 +168,7 @@ def export_command(
     ledger: LedgerPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all entries and the link of the last one, to be kept elsewhere; without the salt."""
+    """Write all entries and the link of the last one, without the salt, for safekeeping."""
     with friendly(), answering(as_json) as answer:
         from privrl.files import files as _files
 
@@ -190,27 +190,25 @@ def export_command(
 
 @_commands.command("forget")
 def forget_command(
-    dataset: Annotated[str, typer.Argument(help="A data set that exists no more.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="What was spent is forgotten, for good.")
-    ] = False,
+    dataset: Annotated[str, typer.Argument(help="A data set that was deleted.")],
+    force: Annotated[bool, typer.Option("--force", help="Erase the entries permanently.")] = False,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase what was entered of a data set, for data that exist no more."""
+    """Erase the entries of a data set that was deleted."""
     with friendly(), answering(as_json) as answer:
         from privrl.accounting.names import one_spelling
 
         book, dataset = _opened(ledger), one_spelling(dataset)
         if not force:
             raise ValueError(
-                f"what was spent of {shown(dataset)} would be forgotten, and what is released of "
-                "it again counts as the first. If the data exist no more: --force."
+                f"the entries of {shown(dataset)} would be forgotten, and the next release would "
+                "count as the first. If the data were deleted, add --force."
             )
         number = book.forget(dataset)
         OUT.print(
-            f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; that they "
-            "were there stays in the chain"
+            f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; the chain "
+            "still shows their number"
         )
         answer |= {"dataset": dataset, "erased": number}
 
@@ -220,12 +218,14 @@ def _opened(path: Path | None) -> "Ledger":
 
     book = Ledger(path)
     if not book.is_there:
-        raise ValueError(f"nothing was ever entered: there is no ledger {str(book.path)!r}.")
+        raise ValueError(
+            f"the ledger {str(book.path)!r} does not exist; the first release creates it."
+        )
     return book
 
 
 def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
-    """Return a relation in the words by which entries know it."""
+    """Return a relation in the words of the entries."""
     from privrl.costs.relations import (
         AddRemovePerson,
         AddRemoveRecord,
@@ -241,7 +241,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
     if given in (*known.values(), *entered):
         return given
     raise ValueError(
-        f"relation must be one of {', '.join(_SHORT)}, or one under which {dataset} was released, "
+        f"relation must be one of {', '.join(_SHORT)}, or that of a release of {dataset}, "
         f"got {shown(given)}."
     )
 
@@ -252,9 +252,9 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
     names = [each.dataset for each in accounts] + [name for name, _ in budgets]
     longest = max(map(len, names), default=0)
     table.add_column("data set", overflow="fold", no_wrap=longest <= _WIDTH)
-    table.add_column("neighbours", overflow="fold")
+    table.add_column("privacy unit", overflow="fold")
     for head in ("times", "spent", "budget", "used"):
-        # A pair may be on two lines: what cannot be folded would be cut off.
+        # A pair may fold onto two lines instead of being truncated.
         whole = head in ("times", "used")
         table.add_column(head, justify="right", no_wrap=whole, overflow="fold")
     for each in accounts:
@@ -264,7 +264,7 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
             escape(each.dataset),
             escape(each.relation),
             str(each.total.releases),
-            told(each.total, _delta_of(each, delta)),
+            amount_text(each.total, _delta_of(each, delta)),
             *said,
         )
     spent = {(each.dataset, each.relation) for each in accounts}
@@ -273,13 +273,11 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
         if not of_all and (name, relation) not in spent:
             table.add_row(escape(name), escape(relation or "each"), "0", "0", _pair(budget), "0 %")
     OUT.print(table)
-    OUT.print(
-        "Relations are accounted for one by one: what is spent under one says nothing of another."
-    )
+    OUT.print("Each relation has a separate account.")
 
 
 def _delta_of(account: "Account", delta: float | None) -> float | None:
-    """Return the delta at which an account is told: the one that is asked for, or the budget's."""
+    """Return the delta for printing an account: the given one, or the budget's."""
     if delta is not None:
         return delta
     return 1e-5 if account.budget is None else account.budget.delta
@@ -294,7 +292,7 @@ def _pair(budget: "Budget") -> str:
 
 
 def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[dict[str, Any]]:
-    """Print what was entered of a data set, and return it."""
+    """Print the entries of a data set, and return them."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("entry", justify="right")
     table.add_column("when (UTC)", min_width=10)
@@ -312,7 +310,7 @@ def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[di
         cost = ""
         if number in amounts:
             at = deltas[entry["relation"]]
-            cost = told(amounts[number], at)
+            cost = amount_text(amounts[number], at)
             said["cost"] = plainly(amounts[number], at)
             words = f"{_RELATION.sub('', words)}, {entry['relation']}"
         when = entry["time"][:16].replace("T", " ")
@@ -335,7 +333,7 @@ def _words(entry: Mapping[str, Any]) -> str:
 
 
 def _print_over(book: "Ledger", dataset: str) -> None:
-    """Say where more was spent than may be."""
+    """Print the share of each budget that is spent."""
     for each in book.accounts():
         if each.dataset == dataset and each.budget is not None:
             part = each.budget.share(each.total)

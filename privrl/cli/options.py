@@ -30,10 +30,10 @@ Run = Callable[..., None]
 
 
 def takes_options(options: Callable[[], Iterable[inspect.Parameter]]) -> Callable[[Run], Run]:
-    """Add a function as a command, whose ``**options`` are those that another one returns.
+    """Add a function as a command whose ``**options`` another function returns.
 
-    The specs need NumPy, which takes its time to load. So the options are made when the command
-    is called, and the list of all commands is there at once.
+    Specs need NumPy, which is slow to load. So the options are made when the command is called, and
+    the list of all commands stays fast.
     """
 
     def add(run: Run) -> Run:
@@ -51,7 +51,7 @@ def takes_options(options: Callable[[], Iterable[inspect.Parameter]]) -> Callabl
 
 
 def _completed(run: Run, options: Iterable[inspect.Parameter]) -> Any:
-    """Return the command of a function with its own parameters after the options."""
+    """Return the command of a function, its own parameters after the options."""
     own = inspect.signature(run).parameters.values()
 
     def command(**values: Any) -> None:
@@ -74,22 +74,22 @@ def options_of(
     told: Mapping[str, str] = MappingProxyType({}),
     panel: str | None = None,
 ) -> list[inspect.Parameter]:
-    """Return an option for each field of a spec that has a sentence beside its type.
+    """Return an option for each field of a spec with a help text.
 
     Parameters
     ----------
     spec : type
         A dataclass, see `privrl.experiments.specs`.
     several : collection of str
-        Fields of which several values are taken, with commas; their options are called ``--names``.
+        Fields that take several values, separated by commas; their options are ``--names``.
     overrides : bool
-        Whether they override another spec, so that none has a default.
+        Whether the options override another spec; then they have no defaults.
     defaults : mapping
-        Those of some fields, in place of the spec's.
+        Defaults of some fields in place of the spec's.
     told : mapping
-        What help tells as the defaults of some fields, where it is another spec that has them.
+        Defaults that the help shows, if another spec has them.
     panel : str, optional
-        The heading above them in the command's help.
+        The heading above the options in the help.
     """
     hints = get_type_hints(spec, include_extras=True)
     made = []
@@ -102,7 +102,7 @@ def options_of(
         if name in several:
             name, kind, sentence = f"{name}s", list[str], f"Comma-separated: {sentence}"
         option = typer.Option(help=sentence, **common)
-        if kind == tuple[str, ...]:  # one at a time, and there may be commas in them
+        if kind == tuple[str, ...]:  # repeatable, because an entry may contain commas
             option = typer.Option(repeated(name), help=sentence, **common)
             default = None
         made.append(
@@ -119,14 +119,14 @@ def options_of(
 
 
 def told_by(preset: str, specs: Iterable[Any]) -> dict[str, str]:
-    """Return what help tells of each field: what specs of a preset have, each value once."""
+    """Return the values of each field in a preset, each once, for the help."""
     specs = tuple(specs)
-    told = {}
+    in_help = {}
     for field in fields(specs[0]):
         values = dict.fromkeys(_in_help(getattr(spec, field.name)) for spec in specs)
         if values != {"": None}:
-            told[field.name] = f"{preset}: {', '.join(value or 'none' for value in values)}"
-    return told
+            in_help[field.name] = f"{preset}: {', '.join(value or 'none' for value in values)}"
+    return in_help
 
 
 def _in_help(value: Any) -> str:
@@ -140,7 +140,7 @@ def _in_help(value: Any) -> str:
 
 
 def values_of(spec: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a spec that were given as options."""
+    """Return the fields of a spec that the options give."""
     kinds = get_type_hints(spec)
     given = {name: options[name] for name in kinds if options.get(name) is not None}
     return {name: _value(name, kinds[name], value) for name, value in given.items()}
@@ -153,11 +153,8 @@ def _value(name: str, kind: Any, given: Any) -> Any:
 
 
 def _read_as(kind: Any) -> Any:
-    """Return the type as which the command line reads a field: names and numbers are texts.
-
-    An option with a list of values may be given several times.
-    """
-    if kind == list[str] or _is_list(kind):
+    """Return the type of a field on the command line; lists are texts."""
+    if kind == tuple[str, ...]:
         return list[str]
     return next((one for one in (bool, int, float) if kind in (one, one | None)), str)
 

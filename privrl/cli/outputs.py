@@ -1,4 +1,4 @@
-"""Where commands write: into folders that can be written to, over nothing that is there."""
+"""Checks of output folders: writable, and without files of earlier runs."""
 
 import json
 import os
@@ -8,25 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
-    """Check, before anything is read, spent or computed, that files can be written and are new.
+    """Check that files can be written and do not exist, before anything is read or spent.
 
     Parameters
     ----------
     out : pathlib.Path
         The folder.
     names : collection of str
-        The files that are to be written into it.
+        The files to be written.
     force : bool
-        Whether they may be there.
+        Whether they may exist.
 
     Raises
     ------
     ValueError
-        If a file is there, or what is no file, or the folder cannot be made or written to.
+        If a file exists, its path is not a file, or the folder is not writable.
     """
     from privrl.files import files as _files
 
@@ -36,18 +36,17 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     there = [name for name in names if os.path.lexists(out / name)]
     if there and not force:
         raise ValueError(
-            f"out must be a folder without {', '.join(there)}, got {str(out)!r}, which has what "
-            "an earlier run wrote; choose another folder with --out, or write over it: --force."
+            f"out {str(out)!r} already has {', '.join(there)} of an earlier run; choose another "
+            "--out, or add --force to overwrite."
         )
 
 
 def check_same(
     out: Path, names: Collection[str], *, of: str, spec: Mapping[str, Any], force: bool
 ) -> None:
-    """Check likewise for a run that goes on where the same one stopped.
+    """Check likewise for a run that may resume an earlier one.
 
-    Files may be there if the one of them that ``of`` names, with the spec of what was run, says
-    that it was the same.
+    The files may exist if the spec in the file ``of`` equals this one.
     """
     from privrl.files import files as _files
 
@@ -56,5 +55,5 @@ def check_same(
         try:
             saved = json.loads(_files.read_bytes(out / of))["spec"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            saved = None  # of nothing that can be gone on with
+            saved = None  # nothing to resume
     check_new(out, names, force=force or saved == json.loads(json.dumps(spec)))

@@ -51,7 +51,7 @@ def open_saved(
     Raises
     ------
     ValueError
-        If there is no policy, it was changed, or its environment is unknown.
+        If the policy is missing or was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
     from privrl.experiments.names import make_env

@@ -1,4 +1,4 @@
-"""The part of a command that releases something from data: options, budget, cost, files."""
+"""Shared parts of commands that release data: options, budget, cost, files."""
 
 import inspect
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]
 SchemaFile = Annotated[
-    Path, typer.Option("--schema", help="What columns may hold: see privrl schema.")
+    Path, typer.Option("--schema", help="The domain of each column: see privrl schema.")
 ]
 Separator = Annotated[str, typer.Option(help="One character between fields, or tab.")]
 Out = Annotated[Path, typer.Option(help="Folder for the files.")]
@@ -40,7 +40,7 @@ _OF_THIS_MACHINE = ("out", "force", "ledger", "as_json", "report")  # not of the
 
 @dataclass(kw_only=True)
 class Release:
-    """The options of a command that releases something from data, and what it does with them."""
+    """The options of a command that releases data, and the steps that all of them share."""
 
     context: typer.Context
     answer: dict[str, Any]  # for --json
@@ -78,7 +78,7 @@ class Release:
         return rng_of(self.seed, reproducible=self.reproducible)
 
     def check_seed(self) -> None:
-        """Check the seed, if there is one."""
+        """Check the seed."""
         check_seed(self.seed, reproducible=self.reproducible)
 
     def account(self, files: Collection[str], about: str) -> "LedgerAccountant":
@@ -202,7 +202,7 @@ def installed() -> Iterator[None]:
 def guarantee_of(
     cost: "Cost", target: "Target | None", delta: float, seed: int | None
 ) -> dict[str, Any]:
-    """Return an upper bound on the cost of a release as plain data; no target is no privacy."""
+    """Return an upper bound on the cost of a release as plain data; without a target, none."""
     from privrl.accounting.rdp import RdpAccountant
     from privrl.accounting.targets import RenyiDP
     from privrl.costs.base import Together

@@ -24,26 +24,26 @@ from privrl.cli.terminal import ERR, OUT, app, friendly
 @app.command()
 def reproduce(
     ids: Annotated[
-        list[str], typer.Argument(help="list; all; or ids of figures, see privrl reproduce list.")
+        list[str], typer.Argument(help="Ids of figures, list or all; see privrl reproduce list.")
     ],
-    quick: Annotated[bool, typer.Option(help="Smaller sizes: seconds for each.")] = False,
+    quick: Annotated[bool, typer.Option(help="Smaller sizes, for seconds per figure.")] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Figures made at a time; by default one for each core.")
+        int | None, typer.Option(help="Figures computed in parallel; by default one per core.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/figures"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make figures and tables of the papers, and ours beside them.
+    """Reproduce figures and tables of the papers, and privrl's own figures.
 
-    Writes for each its table (CSV), its picture (PNG, SVG) and a caption that says what the paper
-    shows, what is seen here, and where the paper is wrong. What has been made before and whose
-    code has not changed since is not computed again.
+    Writes for each figure its table (CSV), its picture (PNG, SVG) and a caption with the paper's
+    result, privrl's result and the paper's errors. Figures are computed again only if the code has
+    changed.
 
     Example: privrl reproduce dps-fig1 --quick
     """
     with friendly(), answering(as_json) as answer:
-        from rich.markdown import Markdown  # with all that colours code
+        from rich.markdown import Markdown  # slow to load
 
         from privrl.experiments.figures import FIGURES
         from privrl.experiments.figures.reproduce import reproduce as make

@@ -1,4 +1,4 @@
-"""Seeds on the command line: for research alone, and said so in every file."""
+"""Seeds on the command line: only for research, as every file then states."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
 Seed = Annotated[
     int | None,
     typer.Option(
-        help="For repeatable research only, with --reproducible: who knows the seed can undo the "
-        "noise. By default randomness is secret."
+        help="For repeatable research only, with --reproducible: anyone who knows the seed can "
+        "undo the noise. By default randomness is secret."
     ),
 ]
 Reproducible = Annotated[
-    bool | None, typer.Option("--reproducible", help="Take a seed, and give up privacy for it.")
+    bool | None, typer.Option("--reproducible", help="Use a seed, without any privacy guarantee.")
 ]
 
 
 def check_seed(seed: int | None, *, reproducible: bool | None) -> None:
-    """Check a seed of a command that writes something to share.
+    """Check the seed of a command that writes shareable files.
 
     Raises
     ------
     ValueError
-        If it is no seed, or there is one and not both options are given.
+        If the seed is invalid, or only one of the two options is given.
     """
     from privrl.numerics.checks import check_count
 
@@ -33,15 +33,15 @@ def check_seed(seed: int | None, *, reproducible: bool | None) -> None:
         check_count("seed", seed, least=0)
     if seed is not None and not reproducible:
         raise ValueError(
-            "seed must be left out where files are to be shared: whoever knows it can undo the "
-            "noise. For research on data that need no protection, add --reproducible."
+            "seed must be left out for files that are to be shared: anyone who knows it can undo "
+            "the noise. For research on data that need no protection, add --reproducible."
         )
     if reproducible and seed is None:
-        raise ValueError("--reproducible goes with a seed; give --seed, or leave it out.")
+        raise ValueError("--reproducible needs a seed; add --seed, or leave both out.")
 
 
 def rng_of(seed: int | None, *, reproducible: bool | None) -> "np.random.Generator":
-    """Return a generator: a secret one unless there is a seed, see `check_seed`."""
+    """Return a generator: secret without a seed, see `check_seed`."""
     import numpy as np
 
     from privrl.numerics.randomness import secret_rng
@@ -51,7 +51,7 @@ def rng_of(seed: int | None, *, reproducible: bool | None) -> "np.random.Generat
 
 
 def randomness_with(seed: int | None) -> str:
-    """Return what statements say of the randomness."""
+    """Return the entry of a statement about randomness."""
     from privrl.numerics.randomness import SECRET, SEEDED
 
     return SECRET if seed is None else SEEDED

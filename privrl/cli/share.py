@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
     from privrl.files.sharing import Verdict
 
-_MOST = 40  # files that are listed
+_MOST = 40  # listed files
 
 
 @app.command("share")
 def share_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that a command of privrl wrote.")],
-    to: Annotated[Path, typer.Option(help="The folder to make, with what may be shared of it.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that a privrl command wrote.")],
+    to: Annotated[Path, typer.Option(help="The new folder for the shareable files.")],
     force: Force = False,
     weak: Annotated[
-        bool, typer.Option("--weak", help="Copy also what was released at an epsilon above 10.")
+        bool, typer.Option("--weak", help="Also copy releases with an epsilon above 10.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy what may be shared of a folder, and nothing else.
+    """Copy only the shareable files of a folder.
 
-    That is what was released from secret randomness, with a promise of privacy and no caveats, and
-    what is made of it; as its statement knows it, to the last byte. The statement goes with it,
-    without the command line, which names files of this machine. All that is left says why.
+    These are releases from secret randomness with a privacy guarantee and no caveats, and files
+    made from them, if their checksums match the statement. The statement is copied without the
+    command line, which names files of this machine. For each file left out the reason is printed.
 
-    Prints the guarantee of what is copied. An epsilon above 10 is little privacy, and needs --weak.
+    Prints the guarantee of the copied files. An epsilon above 10 is weak privacy and needs --weak.
 
     Example: privrl share results/histogram --to public/ages
     """
@@ -51,14 +51,14 @@ def share_command(
         ordered = sorted(copy.verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
         _print_verdicts(ordered)
         if not copy.files:
-            raise ValueError(f"nothing of {str(folder)!r} may be shared, and nothing was written.")
+            raise ValueError(f"nothing of {str(folder)!r} may be shared; no file was written.")
         for name, guarantee in copy.guarantees.items():
             _print_guarantee(name, guarantee)
             epsilon = _sharing.epsilon_of(guarantee)
             if epsilon > _sharing.MOST_EPSILON and not weak:
                 raise ValueError(
                     f"{name} states an epsilon of {up(epsilon)}, above {_sharing.MOST_EPSILON:g}: "
-                    "that is little privacy, and nothing was written. To share it all the same: "
+                    "that is weak privacy, and no file was written. To share it anyway, add "
                     "--weak."
                 )
         _files.save_folder(to.resolve(), copy.files)
@@ -73,18 +73,17 @@ def share_command(
 
 
 def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
-    """Print what was released at which epsilon and delta, and of which unit."""
+    """Print epsilon, delta and privacy unit of a release."""
     from privrl.numerics.printing import up
 
     order, pair = guarantee.get("order"), guarantee.get("epsilon_delta")
     epsilon: Any = guarantee.get("epsilon")
     parts = []
+    first = pair if pair is not None or order is not None else epsilon
+    if first is not None:
+        parts.append(f"epsilon {up(first)}, delta {guarantee.get('delta') or 0!r}")
     if order is not None:
         parts.append(f"Rényi divergence of order {order:g} at most {up(epsilon)}")
-        epsilon = None
-    epsilon = epsilon if pair is None else pair
-    if epsilon is not None:
-        parts.append(f"epsilon {up(epsilon)}, delta {guarantee.get('delta') or 0!r}")
     OUT.print(
         f"guarantee by {name}: {'; '.join(parts)}; privacy unit: "
         f"{escape(str(guarantee.get('unit') or guarantee.get('relation')))}"
@@ -102,4 +101,4 @@ def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:
         table.add_row(escape(shown), word, escape(verdict.because))
     OUT.print(table)
     if len(ordered) > _MOST:
-        OUT.print(f"and {len(ordered) - _MOST} more files, which are left")
+        OUT.print(f"and {len(ordered) - _MOST} more files, which were left out")

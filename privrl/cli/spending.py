@@ -77,8 +77,8 @@ def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
     OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}")
     before, after = receipt.before, receipt.after
     if before.releases:
-        OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
-        OUT.print(f"  in total: {told(after, delta)}, by {releases(after)}")
+        OUT.print(f"  spent before: {amount_text(before, delta)}, by {releases(before)}")
+        OUT.print(f"  in total: {amount_text(after, delta)}, by {releases(after)}")
         OUT.print("  (for planned releases; after adaptive choices, the budget is the guarantee)")
     else:
         OUT.print("  spent before: nothing; the cost of further releases of these data adds up")
@@ -86,7 +86,7 @@ def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
         OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
 
 
-def told(total: "Amount", delta: float | None) -> str:
+def amount_text(total: "Amount", delta: float | None) -> str:
     """Return an amount as (epsilon, delta)."""
     epsilon, delta = _at(total, delta)
     if epsilon == float("inf"):
@@ -111,7 +111,7 @@ def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]
 
 
 def plainly(total: "Amount", delta: float | None) -> dict[str, Any]:
-    """Return an amount as plain data, its epsilon as `told` prints it."""
+    """Return an amount as plain data, its epsilon as printed."""
     epsilon, delta = _at(total, delta)
     return {"epsilon": amount(epsilon), "delta": delta, "releases": total.releases}
 

@@ -87,7 +87,7 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     more = [*command, "--epsilons", "0.1,1,5"]
     refused = run(*more)
     assert refused.exit_code == 2
-    assert "write over it: --force" in " ".join(refused.output.split())
+    assert "add --force to overwrite" in " ".join(refused.output.split())
     assert (tmp_path / "results.csv").read_bytes() == before
     assert "7 of 10 jobs were there already" in run(*more, "--force").output
 

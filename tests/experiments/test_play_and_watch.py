@@ -98,7 +98,7 @@ def test_an_episode_is_an_animation(trained: Path) -> None:
         assert shown.info["duration"] == 500  # the last one stays
     assert len(pages) == 7
     assert all((first != then).any() for first, then in pairwise(pages))
-    assert "episode.gif, got" in run("watch", str(trained), code=2)
+    assert "has episode.gif" in run("watch", str(trained), code=2)
     said = run("share", str(trained), "--to", str(trained.parent / "copy"), "--weak")
     assert "episode.gif left episodes as they were played" in said
     run("watch", str(trained), "--force")
@@ -122,12 +122,12 @@ def test_what_cannot_be_shown_is_said(trained: Path, tmp_path: Path) -> None:
     assert "not both" in said
     assert "fps must be a number > 0" in run("watch", str(trained), "--fps", "0", code=2)
     Policy(actions=np.zeros((5, 4), int), n_actions=2).save(tmp_path / "bare.json")
-    assert "the policy does not say where" in run("play", str(tmp_path / "bare.json"), code=2)
+    assert "the policy does not name" in run("play", str(tmp_path / "bare.json"), code=2)
     save_tables(tmp_path / "tables.npz", RIVER)
     BEST.save(tmp_path / "river.json")
     said = run("watch", str(tmp_path / "river.json"), "--env", "privrl/Tabular-v0", "--env-arg",
                f"path={tmp_path}/tables.npz", code=2)  # fmt: skip
-    assert "'privrl/Tabular-v0' does not; privrl play tells" in said
+    assert "'privrl/Tabular-v0' does not; privrl play prints" in said
     env = gym.make("privrl/RiverSwim-v0", n_states=4)
     with pytest.raises(ValueError, match="env must draw pictures to be watched, by render_mode"):
         next(frames(Policy(actions=np.zeros((5, 4), int), n_actions=2), env))

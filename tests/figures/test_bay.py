@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from picture_checks import QuickTables, check_caption, check_picture
+from picture_checks import check_caption, check_picture
 from scipy import stats
 from scipy.integrate import quad
 
@@ -11,11 +11,6 @@ from privrl.experiments.figures import FIGURES
 from privrl.experiments.figures.bay_accuracy import accuracy, data_sets, hellinger
 
 IDS = ("bay-fig1", "bay-fig2", "bay-fig3", "bay-fig4")
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return QuickTables()
 
 
 @pytest.mark.slow

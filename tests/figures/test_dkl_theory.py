@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import QuickTables, check_caption, check_picture
+from picture_checks import check_caption, check_picture
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, digamma, polygamma
@@ -16,11 +16,6 @@ from privrl.experiments.figures import FIGURES
 
 IDS = ("dkl-noise-example", "dkl-fig1", "dkl-fig2", "dkl-fig3", "dkl-fig8")
 HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return QuickTables()
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import QuickTables, check_caption, check_picture
+from picture_checks import check_caption, check_picture
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln, polygamma
 
@@ -16,11 +16,6 @@ from privrl.experiments.figures.dps import PRINTED, SOLVED
 from privrl.experiments.figures.dps_histogram import losses
 
 IDS = ("dps-fig1", "dps-example", "dps-fig2", "dps-fig5")
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return QuickTables()
 
 
 @pytest.mark.slow

@@ -7,17 +7,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from picture_checks import QuickTables, check_picture
+from picture_checks import check_picture
 from scipy.special import betaln, polygamma
 
 from privrl.experiments.figures import FIGURES
 
 IDS = ("ours-frontier", "ours-exact", "ours-schedule", "ours-users")
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return QuickTables()
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import QuickTables, check_caption, check_picture
+from picture_checks import check_caption, check_picture
 from scipy.special import expit
 from scipy.stats import beta
 
@@ -13,11 +13,6 @@ from privrl.experiments.figures.sim import SETTINGS
 from privrl.experiments.figures.sim_average import collections
 
 IDS = ("sim-fig1", "sim-fig2", "sim-table1")
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return QuickTables()
 
 
 @pytest.mark.slow

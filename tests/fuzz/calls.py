@@ -23,9 +23,6 @@ FOLDERS = (
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
-    "cli": "command lines are a kind of their own",
-    "experiments.figures": "the figures that this project publishes",
-    "experiments.reports": "draws what commands wrote",
     "experiments.uci": "the study of data sets that this project publishes",
 }
 

@@ -130,7 +130,7 @@ def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Pat
         Path("out", file).write_text("mine")
         refused = run(*command, "--out", "out")
         assert refused.exit_code == 2
-        assert f"without {file}" in said(refused)
+        assert f"already has {file}" in said(refused)
         assert Path("out", file).read_text() == "mine"
     assert len(Ledger().entries()) == 1
     assert run(*command, "--out", "out", "--force").exit_code == 0
@@ -275,13 +275,13 @@ def test_ledger_show_cuts_nothing_off(folder: Path) -> None:
     run("ledger", "budget", name, "--epsilon", 0.75, "--delta", 1e-5)
     shown = run("ledger", "show")
     assert all(len(line) <= 80 for line in shown.output.splitlines())
-    assert "data set neighbours times spent budget used" in said(shown)
+    assert "data set privacy unit times spent budget used" in said(shown)
     assert f"{name} replace one 1 (0.3333, (0.75, 44.5 %" in said(shown)
 
 
 def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     for each in (["show"], ["verify"], ["export"], ["forget", "people", "--force"]):
-        assert "nothing was ever entered" in said(run("ledger", *each))
+        assert "does not exist" in said(run("ledger", *each))
     command = [*COMMANDS["histogram"][0], "--dataset", "people", "--epsilon", 0.5]
     run(*command, "--out", "a")
     shown = run("ledger", "show")
@@ -300,7 +300,7 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     )
     assert "--dataset" not in told  # which was said with the release
     told = said(run("ledger", "budget", "others", "--epsilon", 3))
-    assert "no release was entered under that name yet: say --dataset others" in told
+    assert "this name has no releases yet: pass --dataset others" in told
     shown = said(run("ledger", "show", "--delta", 1e-3))
     assert "1e-03" not in shown
     assert "0.001)" in shown

@@ -280,7 +280,7 @@ def test_bayes_net_that_chooses_its_edges(folder: Path) -> None:
     }
     assert float(net.cost.epsilon(1e-5)) <= 8
     result = run(*given, "--reproducible", "--epsilon", 0.01, "--out", folder / "none")
-    assert "no edges: there are too few records to choose any" in said(result)
+    assert "no edges: too few records to choose any" in said(result)
     result = run(*given, "--reproducible", "--mechanism", "laplace", "--out", folder / "other")
     assert result.exit_code == 2
     assert "network must be given with --mechanism laplace" in said(result)
@@ -338,7 +338,7 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
         ([*HISTOGRAM, "--seed", "1"], "add --reproducible"),
         ([*BAYES, "--seed", "1"], "add --reproducible"),
         ([*NET, "--seed", "1"], "add --reproducible"),
-        ([*HISTOGRAM, "--reproducible"], "goes with a seed"),
+        ([*HISTOGRAM, "--reproducible"], "needs a seed"),
         ([*HISTOGRAM, "--separator", ";"], "--separator"),
         ([*HISTOGRAM, "--separator", "ab"], "separator must be one character"),
         ([*HISTOGRAM, "--schema", "none.toml"], "no such file"),

@@ -420,7 +420,7 @@ BAD = [
     (["--relation", "add-remov"], "did you mean 'add-remove'"),
     (["--seed", "-1"], "seed must be"),
     (["--seed", "1"], "add --reproducible"),
-    (["--reproducible"], "goes with a seed"),
+    (["--reproducible"], "needs a seed"),
     (["--separator", "ab"], "separator must be one character"),
     (["--separator", ";"], "--separator"),
     (["--schema", "none.toml"], "no such file"),

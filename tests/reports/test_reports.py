@@ -157,7 +157,7 @@ def test_a_folder_of_predictions_has_no_page(tmp_path: Path) -> None:
     _files.save_all(
         tmp_path, {"predictions.csv": _files.table_writer(frame)}, ("predict.json", {"command": ""})
     )
-    with pytest.raises(ValueError, match="there is no report"):
+    with pytest.raises(ValueError, match="is of something else"):
         report(tmp_path)
 
 

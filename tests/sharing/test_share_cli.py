@@ -76,7 +76,7 @@ def refused(*more: object, folder: str = "out", to: str = "copy") -> str:
 def test_a_weak_guarantee_is_said_and_needs_a_word() -> None:
     run("histogram", "data.csv", "--schema", "schema.toml", "--column", "age", "--out", "out",
         "--mechanism", "laplace", "--epsilon", 100_000)  # fmt: skip
-    assert "epsilon of 100000, above 10: that is little privacy" in refused()
+    assert "epsilon of 100000, above 10: that is weak privacy" in refused()
     told = run("share", "out", "--to", "copy", "--weak")
     assert "epsilon 100000, delta 1e-05; privacy unit: replace one record" in told
     assert names("copy") == NAMES
@@ -85,7 +85,7 @@ def test_a_weak_guarantee_is_said_and_needs_a_word() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--renyi-order", 2), "Rényi divergence of order 2 at most 1; epsilon "),
+        (("--renyi-order", 2), "; Rényi divergence of order 2 at most 1; privacy unit"),
         (("--delta", 1e-6), "epsilon 1, delta 1e-06; privacy unit: replace one record"),
     ],
 )
@@ -445,7 +445,7 @@ def test_many_files_are_not_all_told() -> None:
     histogram()
     for number in range(100):
         Path("out", f"{number}.txt").touch()
-    assert "and 63 more files, which are left" in run("share", "out", "--to", "copy")
+    assert "and 63 more files, which were left out" in run("share", "out", "--to", "copy")
 
 
 @pytest.mark.parametrize("name", ["histogram.csv", "release.json"])
