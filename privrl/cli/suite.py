@@ -105,13 +105,14 @@ def suite(
     with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl.experiments import suites
+        from privrl.experiments.suites import presets
         from privrl.experiments.suites.plots import shares_of_the_optimum
         from privrl.numerics.randomness import SEEDED
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
-        todo = overridden(suites.SuiteSpec, suites.preset, base, options)
+        todo = overridden(suites.SuiteSpec, presets.preset, base, options)
         if tasks is not None:
             todo = replace(todo, tasks=words(tasks))
         if epsilons is not None:

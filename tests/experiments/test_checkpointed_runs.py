@@ -119,7 +119,7 @@ def test_how_often_in_words(wrong: str) -> None:
 def test_q_learning_on_tables_says_why_not(tmp_path) -> None:
     mdp = riverswim(n_states=3, horizon=4)
     agent = agent_of(QLearning, 3, 2, 4, episodes=10, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="plays all at once"):
+    with pytest.raises(ValueError, match="learns from single steps"):
         train(agent, mdp, 10, np.random.default_rng(0), checkpoint=Checkpoint(path="k", episodes=1))
 
 

@@ -47,7 +47,7 @@ def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert len(pd.read_csv(out / "results.csv")) == (1 + 3 * 2) * 2
     assert "noisy-counts" in result.output
-    assert "replace-step" in result.output
+    assert "one step replaced" in result.output
 
 
 def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:

@@ -484,8 +484,8 @@ def test_overrides_of_a_preset() -> None:
         preset("quick", samplers=())
     with pytest.raises(ValueError, match="alpha must be"):
         preset("quick", method={"alpha": -1.0})
-    with pytest.raises(ValueError, match="did you mean 'paper'"):
-        preset("papr")
+    with pytest.raises(ValueError, match="did you mean 'paper-renyi-2'"):
+        preset("papr-renyi-2")
     with pytest.raises(ValueError, match="sampler must release counts"):
         preset("quick", agents=("ucbvi",), samplers=("diffuse",))
 

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
+from made import agent_of
 from scipy.stats import chisquare
 
 from privrl.accounting.rdp import RdpAccountant
@@ -38,7 +39,7 @@ each_mode = pytest.mark.parametrize("mode", MODES, ids=[mode.value for mode in M
 def learner(sizes, kind=PSRL, **options):
     """Return an agent that is told rewards as they are: its tables show what it was told."""
     exact = {"sampler": NonPrivate(), "rewards": NoisyRewards(NonPrivate())}
-    return kind(*sizes, **{**exact, "rng": np.random.default_rng(1), **options})
+    return agent_of(kind, *sizes, **{**exact, "rng": np.random.default_rng(1), **options})
 
 
 def assert_same_data(one, other):
@@ -319,8 +320,8 @@ def test_episodes_have_the_law_of_the_tables(mode, runs, native):
     else:
         copies = [lambda: Stepped(TWO_STATES)] * num_envs
         env = gym.vector.SyncVectorEnv(copies, autoreset_mode=mode)
-    agent = Recorder(
-        2, 2, 3, policy=POLICY, batch_shape=() if runs == 1 else (8,), schedule=ONE_POLICY
+    agent = agent_of(
+        Recorder, 2, 2, 3, policy=POLICY, batch_shape=() if runs == 1 else (8,), schedule=ONE_POLICY
     )
     episodes = 12_800 // runs
     train(agent, env, episodes, np.random.default_rng(6))
@@ -763,7 +764,7 @@ def test_any_action_is_as_likely_as_the_others(batch_shape):
             seen.append(np.array(actions))
             return super().step(actions)
 
-    agent = Undecided(4, 2, 10, rng=np.random.default_rng(0), batch_shape=batch_shape)
+    agent = agent_of(Undecided, 4, 2, 10, rng=np.random.default_rng(0), batch_shape=batch_shape)
     train(
         agent,
         Watched(50, n_states=4, horizon=10),

@@ -108,7 +108,7 @@ def table() -> dict[str, Valid]:
     )
     from privrl.data import logs, schema
     from privrl.experiments import logs as worlds
-    from privrl.experiments import suites, sweeps
+    from privrl.experiments import sweeps
     from privrl.models import estimates, histograms, logistic_regression
 
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
@@ -1206,7 +1206,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "Checkpoint",
-        experiments.Checkpoint,
+        agents.Checkpoint,
         path="c.private",
         episodes=3,
         minutes=1.0,
@@ -1230,10 +1230,7 @@ def table() -> dict[str, Valid]:
         seed=0,
     )
     add("preset", sweeps.preset, name="quick", spec={"runs": 1})
-    add("suites.preset", suites.preset, name="steps", spec={"runs": 1})
     sweep = experiments.SweepSpec(epsilons=(1.0,), episodes=3, horizon=4, runs=1)
-    add("jobs_of", sweeps.jobs_of, spec=sweep)
-    add("suites.jobs_of", suites.jobs_of, spec=experiments.SuiteSpec(tasks=("DeepSea5",), runs=1))
     add(
         "run_sweep",
         experiments.run_sweep,
@@ -1248,16 +1245,6 @@ def table() -> dict[str, Valid]:
         "run_training",
         experiments.run_training,
         spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
-    )
-    add(
-        "play_policy",
-        experiments.play_policy,
-        lambda: {
-            "policy": agents.Policy(actions=np.zeros((5, 4), int), n_actions=2),
-            "env": envs.TabularEnv(mdp),
-            "episodes": 2,
-            "rng": rng(),
-        },
     )
     add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
