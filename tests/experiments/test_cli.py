@@ -194,7 +194,8 @@ def test_train(env: str, tmp_path: Path) -> None:
     on_arrival = ", rewards paid on arrival" if env == "FrozenLake-v1" else ""
     assert guarantee["relation"] == "replace one step" + on_arrival
     assert guarantee["caveats"] == []
-    assert 0.999 < guarantee["epsilon"] <= 1
+    assert 0.999 < guarantee["epsilon_delta"] <= 1
+    assert (guarantee["delta"], guarantee["order"]) == (1e-5, None)
     assert guarantee["draws"] == 3  # nothing is released before the first episode
 
 

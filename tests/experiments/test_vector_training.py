@@ -716,7 +716,7 @@ def test_same_randomness_same_run(mode, batch_shape):
 def test_yardsticks_play_on_vectors_too(kind):
     """300 episodes in each of 6 runs; the best policy's mean lies within 5 standard errors."""
     policy = {"policy": MDP.plan()[0]} if kind is Oracle else {"rng": np.random.default_rng(0)}
-    agent = kind(4, 2, 6, batch_shape=(6,), **policy)
+    agent = agent_of(kind, 4, 2, 6, batch_shape=(6,), **policy)
     env = RiverSwimVectorEnv(6, n_states=4, horizon=6)
     reward = train(agent, env, 300, np.random.default_rng(0))["reward"]
     error = reward.std() / np.sqrt(len(reward))
