@@ -84,7 +84,10 @@ class Oracle(_Baseline):
         """Make the agent of a method for a task."""
         del method
         if task.best_policy is None:
-            raise ValueError("env must have tables for the best policy; use another agent.")
+            raise ValueError(
+                "method needs the public fact 'best_policy', which this environment does not have; "
+                "use one with tables, or another method."
+            )
         return cls(setup, policy=task.best_policy)
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:

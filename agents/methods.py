@@ -125,6 +125,9 @@ class SamplerEntry:
         Whether it releases counts and the size of their noise, which most agents plan from.
     pays_once : bool
         Whether the first draw is charged for all; otherwise each draw is charged.
+    stacks : bool
+        Whether samplers of several budgets go side by side (`privrl.samplers.base.stack`); if not,
+        ``build`` is always given one budget.
     has_window : bool
         Whether a draw can look back on a limited number of batches.
     tables_kept : callable
@@ -138,6 +141,7 @@ class SamplerEntry:
     is_private: bool = True
     releases_counts: bool = True
     pays_once: bool = False
+    stacks: bool = True
     has_window: bool = False
     tables_kept: Callable[[int, int | None], int] = lambda draws, window: min(window or 1, draws)
     lighter: str = ""
@@ -362,6 +366,11 @@ class Method:
     def needs_tables(self) -> bool:
         """Whether it is given public facts that only an environment with tables has."""
         return self.kind.needs_tables or self.rewards == "known"
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether runs of several budgets can be one array program."""
+        return self.is_private and self.kind.side_by_side and self._sampler.stacks
 
     def draws_of(self, episodes: int) -> Schedule:
         """Return the schedule of a run of so many episodes."""

@@ -89,12 +89,10 @@ class TabularSetup:
                 "fresh",
                 "encode",
             )
-            self._put("rewards", self.rewards.fresh())
-            self._check_horizon(self.rewards.cost)
+            self._check_horizon(self.rewards.fresh().cost)
         if self.sampler is not None:
             check_table("sampler", self.sampler, "transitions")
-            self._put("sampler", self.sampler.fresh())
-            self._check_horizon(self.sampler.cost)
+            self._check_horizon(self.sampler.fresh().cost)
         if self.schedule is not None:
             check_schedule("schedule", self.schedule)
         if self.accountant is not None:

@@ -39,7 +39,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     Parameters
     ----------
     results : pandas.DataFrame
-        Of a `privrl.experiments.suites.SuiteResult`.
+        Of a `privrl.experiments.suites.suite.SuiteResult`.
 
     Returns
     -------

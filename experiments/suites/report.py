@@ -57,7 +57,7 @@ class Report(NamedTuple):
 
 
 def report(results: pd.DataFrame) -> Report:
-    """Return means over the runs of `privrl.experiments.suites.SuiteResult`'s rows."""
+    """Return means over the runs of `privrl.experiments.suites.suite.SuiteResult`'s rows."""
     named = results.assign(row=list(_row_names(results)))
     rows = {half: list(named.loc[named["half"] == half, "row"].unique()) for half in HALVES}
     pairs = named[["method", "epsilon"]].drop_duplicates()

@@ -272,7 +272,7 @@ def _rows(lesson: _Lesson, job: Job, found: Found) -> pd.DataFrame:
             "sampler": method.sampler,
             "schedule": method.schedule,
             "relation": job.relation,
-            "renyi_order": job.renyi_order,
+            "renyi_order": math.nan if job.renyi_order is None else job.renyi_order,
             "epsilon": math.inf if job.epsilon is None else job.epsilon,
             "spent": result.spent,
             "delta": job.delta,

@@ -160,7 +160,7 @@ def abreast(
     """
     alike: dict[object, list[Job]] = {}
     for job in jobs:
-        by_itself = job.runs == 1 or not job.method.kind.side_by_side or not job.method.is_private
+        by_itself = job.runs == 1 or not job.method.side_by_side
         alike.setdefault(job if by_itself else replace(job, epsilon=None), []).append(job)
     found = []
     for those in alike.values():
@@ -222,6 +222,8 @@ def run_abreast(
         spent = epsilon = accountant.epsilon(job.delta or DEFAULT_DELTA)
         if job.renyi_order is not None:
             spent = accountant.spent(job.renyi_order)
+        # A sampler of a single budget states one number.
+        spent, epsilon = (np.broadcast_to(each, len(jobs)) for each in (spent, epsilon))
     settings = _settings(agent)
     seconds = (perf_counter() - began) / len(jobs)
     return [

@@ -253,7 +253,7 @@ def _rows(
             "sampler": method.sampler,
             "schedule": method.schedule,
             "relation": spec.relation,
-            "renyi_order": spec.renyi_order,
+            "renyi_order": math.nan if spec.renyi_order is None else spec.renyi_order,
             "epsilon": epsilon,
             "spent": cost.spent,
             "delta": spec.delta,

@@ -226,7 +226,7 @@ NOISY = NoisyCounts(sigma=1.0, updates=2)
         (lambda wrong: row_totals([wrong]), "tables must be"),
         (run_training, "spec must be"),
         (run_sweep, "spec must be"),
-        (suites.jobs_of, "spec must be"),
+        (suites.run_suite, "spec must be"),
         (lambda wrong: read_records(Path("nowhere"), wrong), "schema must be"),
         (lambda wrong: Bins((0, 1, 2)).decode(wrong), "codes must be"),
         (lambda wrong: Categories(("a", "b")).decode(wrong), "codes must be"),

@@ -47,7 +47,7 @@ def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert len(pd.read_csv(out / "results.csv")) == (1 + 3 * 2) * 2
     assert "noisy-counts" in result.output
-    assert "replace-step" in result.output
+    assert "one step replaced" in result.output
 
 
 def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
@@ -194,7 +194,8 @@ def test_train(env: str, tmp_path: Path) -> None:
     on_arrival = ", rewards paid on arrival" if env == "FrozenLake-v1" else ""
     assert guarantee["relation"] == "replace one step" + on_arrival
     assert guarantee["caveats"] == []
-    assert 0.999 < guarantee["epsilon"] <= 1
+    assert 0.999 < guarantee["epsilon_delta"] <= 1
+    assert (guarantee["delta"], guarantee["order"]) == (1e-5, None)
     assert guarantee["draws"] == 3  # nothing is released before the first episode
 
 

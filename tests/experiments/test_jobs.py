@@ -122,6 +122,7 @@ def test_runs_of_a_job_are_what_the_agent_earns() -> None:
         n_states, n_actions, horizon = mdp.n_states, mdp.n_actions, mdp.horizon
         terminates, support, batch_shape, covers_arrival = False, None, (1, 3), True
         sampler = free = None
+        needs_steps = False
         episodes_done = 0
         behaviour = np.broadcast_to(mdp.plan()[0], (1, 3, mdp.horizon, mdp.n_states))
 

@@ -61,7 +61,7 @@ def test_the_budget_is_kept_and_spent(method: Method) -> None:
     budget = RenyiDP(2, 0.8)
     agent = made(method, budget)
     whole = RenyiDP(2, 0.8 + (method.reward_epsilon or 0.0))
-    assert agent.accountant.budget == (whole,)
+    assert agent.accountant.budget == whole
     learn(agent)
     spent = float(agent.accountant.spent(2.0))
     assert 0.99 * whole.epsilon <= spent <= whole.epsilon
@@ -173,7 +173,7 @@ def test_its_defaults_are_those_of_private(relation: ReplaceStep) -> None:
     """What the command line makes and what `PSRL.private` makes is one agent."""
     task = replace(TASK, relation=relation)
     one = made(Method(agent="sparse-psrl"), RenyiDP(2, 0.8), task=task)
-    other = PSRL.private(MDP, epsilon=0.8, episodes=TASK.episodes, relation=relation)
+    other = PSRL.private(MDP, target=RenyiDP(2, 0.8), episodes=TASK.episodes, relation=relation)
     assert one.schedule == other.schedule
     assert one.sampler.cost == other.sampler.cost
     assert one._rewards.cost == other._rewards.cost

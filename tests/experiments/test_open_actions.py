@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.agents import PSRL, Geometric, NoisyRewards
 from privrl.agents import training as stretches
@@ -50,7 +51,8 @@ WAYS: dict[str, tuple[Callable[[], Any], tuple[int, ...], int]] = {
 def test_what_is_left_open_is_free(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, batch, large = WAYS[way]
     monkeypatch.setattr(stretches, "_LARGE", large)
-    learner = Open(
+    learner = agent_of(
+        Open,
         S, A, H, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()),
         rng=np.random.default_rng(0), schedule=Geometric(1e6), batch_shape=batch,
     )  # fmt: skip

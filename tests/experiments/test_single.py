@@ -47,15 +47,24 @@ def test_what_is_no_guarantee_is_said() -> None:
     ids=str,
 )
 def test_a_budget_with_a_delta_is_spent_and_no_more(method: dict[str, Any]) -> None:
-    """Whatever is released: all of it once, or a draw at a time; and order 2 is told beside it."""
+    """Whatever is released: all of it once, or a draw at a time."""
     said = guarantee(method=Method(**method), epsilon=1.5, delta=1e-6, episodes=20)
     assert 1.499 < said["epsilon_delta"] <= 1.5
     assert said["delta"] == 1e-6
-    assert said["order"] == 2
-    assert 0 < said["epsilon"] < 0.2
-    of_order_two = guarantee(method=Method(**method), epsilon=said["epsilon"], episodes=20)
-    assert of_order_two["delta"] == 1e-5
-    assert of_order_two["epsilon"] == pytest.approx(said["epsilon"], rel=1e-9)
+    assert (said["order"], said["epsilon"]) == (None, None)
+
+
+def test_a_renyi_budget_is_spent_and_reported_at_the_usual_delta() -> None:
+    said = guarantee(epsilon=0.1, renyi_order=2.0, episodes=20)
+    assert (said["order"], said["delta"]) == (2.0, 1e-5)
+    assert 0.0999 < said["epsilon"] <= 0.1 < said["epsilon_delta"]
+    with pytest.raises(ValueError, match="delta must be left out with renyi_order"):
+        TrainSpec(env="FrozenLake-v1", renyi_order=2.0, delta=1e-6)
+
+
+def test_pure_privacy_is_refused_where_a_sampler_has_none() -> None:
+    with pytest.raises(ValueError, match="delta must be > 0 for the sampler noisy-counts:buffered"):
+        guarantee(delta=0.0)
 
 
 def test_a_budget_with_a_delta_that_nothing_reaches() -> None:

@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.agents import PSRL, NoisyRewards, TabularAgent
 from privrl.agents import training as stretches
@@ -31,7 +32,8 @@ class Fixed(PSRL):
 
 
 def agent(mdp: TabularMDP, *, known: bool, batch: tuple[int, ...]) -> TabularAgent:
-    made = Fixed(
+    made = agent_of(
+        Fixed,
         mdp.n_states, mdp.n_actions, mdp.horizon, sampler=NonPrivate(),
         rewards=NoisyRewards(NonPrivate()), rng=np.random.default_rng(0),
         support=mdp.support if known else None, batch_shape=batch,
@@ -128,7 +130,8 @@ class Careless(PSRL):
     def _plan(self, transition, reward):
         return self._rng.integers(25, size=(20, 716))
 
-agent = Careless(
+agent = agent_of(
+    Careless,
     716, 25, 20, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()),
     rng=np.random.default_rng(0), schedule=Geometric(1.12),
 )

@@ -45,8 +45,9 @@ def test_it_writes_its_files_and_prints_a_table_for_a_narrow_terminal(tmp_path: 
     words = " ".join(table.split())
     for said in (
         "learning/final", "mean, judged", "judged: no setting was chosen by results here.",
-        "set: an agent's settings may have been", "Privacy unit: replace-step", "Means of 2 runs",
-        "Rényi divergence of order 2",
+        "set: an agent's settings may have been", "Privacy unit: one step replaced",
+        "Means of 2 runs",
+        "(ε, δ = 1e-05)-DP",
     ):  # fmt: skip
         assert said in words
     mean = table_of(out).groupby(["task", "agent", "epsilon"])["learning"].mean()

@@ -132,7 +132,7 @@ def test_the_picture_shows_every_share() -> None:
     assert legends[:2] == ["psrl", "ucbvi"]
     assert legends[-1] == "worse than chance"
     said = " ".join(text.get_text() for text in figure.texts)
-    assert "privacy unit: replace step" in said
+    assert "privacy unit: one step replaced" in said
     assert "set: an agent's settings may" in said
     assert "judged: no setting" in said
 

@@ -318,16 +318,18 @@ def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -
 
 def test_a_budget_for_rewards_beside_the_other_is_reported() -> None:
     method = Method(reward_epsilon=0.5)
-    results = run_sweep(small(methods=(method,))).results
+    results = run_sweep(small(methods=(method,), renyi_order=2.0)).results
     np.testing.assert_allclose(results["spent"], results["epsilon"] + 0.5, rtol=1e-9)
-    alone = run_sweep(small(methods=(Method(reward_share=0.5),), epsilons=(1.0,))).results
+    alone = run_sweep(
+        small(methods=(Method(reward_share=0.5),), epsilons=(1.0,), renyi_order=2.0)
+    ).results
     both = results[results["epsilon"] == 1.0]["epsilon_delta"].iloc[0]
     assert both > alone["epsilon_delta"].iloc[0]
 
 
 def test_epsilon_delta_covers_transitions_and_rewards() -> None:
     """The (epsilon, delta) of a job is that of both tables, every draw of them."""
-    results = run_sweep(small(methods=(DIFFUSE,))).results
+    results = run_sweep(small(methods=(DIFFUSE,), renyi_order=2.0)).results
     unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         reward_weight = DirichletMechanism.calibrated(
@@ -388,7 +390,7 @@ def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
 
     Everything is private and in one budget, and nothing is assumed known.
     """
-    results = run_sweep(SweepSpec(epsilons=(epsilon,), runs=200)).results
+    results = run_sweep(SweepSpec(epsilons=(epsilon,), renyi_order=2.0, runs=200)).results
     assert results["optimal_share"].mean() >= least
     assert (results["spent"] <= epsilon).all()
 
@@ -484,8 +486,8 @@ def test_overrides_of_a_preset() -> None:
         preset("quick", samplers=())
     with pytest.raises(ValueError, match="alpha must be"):
         preset("quick", method={"alpha": -1.0})
-    with pytest.raises(ValueError, match="did you mean 'paper'"):
-        preset("papr")
+    with pytest.raises(ValueError, match="did you mean 'paper-renyi-2'"):
+        preset("papr-renyi-2")
     with pytest.raises(ValueError, match="sampler must release counts"):
         preset("quick", agents=("ucbvi",), samplers=("diffuse",))
 
@@ -494,7 +496,7 @@ def test_overrides_of_a_preset() -> None:
 def test_public_facts_help_and_cost_nothing(method: Method) -> None:
     """Known support and known rewards: the same budget buys more reward."""
     known = replace(method, support=True, rewards="known", label="")
-    spec = small(methods=(method, known), episodes=500, runs=30, epsilons=(0.1,))
+    spec = small(methods=(method, known), episodes=500, runs=30, epsilons=(0.1,), renyi_order=2.0)
     results = run_sweep(spec).results
     shares = results.groupby("method")["optimal_share"].mean()
     assert shares[known.label] > shares[method.label]

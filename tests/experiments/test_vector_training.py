@@ -9,6 +9,7 @@ import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
+from made import agent_of
 from scipy.stats import chisquare
 
 from privrl.accounting.rdp import RdpAccountant
@@ -39,7 +40,7 @@ each_mode = pytest.mark.parametrize("mode", MODES, ids=[mode.value for mode in M
 def learner(sizes, kind=PSRL, **options):
     """Return an agent that is told rewards as they are: its tables show what it was told."""
     exact = {"sampler": NonPrivate(), "rewards": NoisyRewards(NonPrivate())}
-    return kind(*sizes, **{**exact, "rng": np.random.default_rng(1), **options})
+    return agent_of(kind, *sizes, **{**exact, "rng": np.random.default_rng(1), **options})
 
 
 def assert_same_data(one, other):
@@ -320,8 +321,8 @@ def test_episodes_have_the_law_of_the_tables(mode, runs, native):
     else:
         copies = [lambda: Stepped(TWO_STATES)] * num_envs
         env = gym.vector.SyncVectorEnv(copies, autoreset_mode=mode)
-    agent = Recorder(
-        2, 2, 3, policy=POLICY, batch_shape=() if runs == 1 else (8,), schedule=ONE_POLICY
+    agent = agent_of(
+        Recorder, 2, 2, 3, policy=POLICY, batch_shape=() if runs == 1 else (8,), schedule=ONE_POLICY
     )
     episodes = 12_800 // runs
     train(agent, env, episodes, np.random.default_rng(6))
@@ -716,7 +717,7 @@ def test_same_randomness_same_run(mode, batch_shape):
 def test_yardsticks_play_on_vectors_too(kind):
     """300 episodes in each of 6 runs; the best policy's mean lies within 5 standard errors."""
     policy = {"policy": MDP.plan()[0]} if kind is Oracle else {"rng": np.random.default_rng(0)}
-    agent = kind(4, 2, 6, batch_shape=(6,), **policy)
+    agent = agent_of(kind, 4, 2, 6, batch_shape=(6,), **policy)
     env = RiverSwimVectorEnv(6, n_states=4, horizon=6)
     reward = train(agent, env, 300, np.random.default_rng(0))["reward"]
     error = reward.std() / np.sqrt(len(reward))
@@ -764,7 +765,7 @@ def test_any_action_is_as_likely_as_the_others(batch_shape):
             seen.append(np.array(actions))
             return super().step(actions)
 
-    agent = Undecided(4, 2, 10, rng=np.random.default_rng(0), batch_shape=batch_shape)
+    agent = agent_of(Undecided, 4, 2, 10, rng=np.random.default_rng(0), batch_shape=batch_shape)
     train(
         agent,
         Watched(50, n_states=4, horizon=10),

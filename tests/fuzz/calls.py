@@ -93,10 +93,17 @@ def table() -> dict[str, Valid]:
         samplers,
     )
     from privrl.audit import laws
-    from privrl.data import logs, records, schema
+    from privrl.data import logs
+    from privrl.data import records
+    from privrl.data import schema
     from privrl.data.logs import episodes
-    from privrl.data.schema import documentation, templates
-    from privrl.envs import blackjack, exploration, operations, planning, random_tables
+    from privrl.data.schema import documentation
+    from privrl.data.schema import templates
+    from privrl.envs import blackjack
+    from privrl.envs import exploration
+    from privrl.envs import operations
+    from privrl.envs import planning
+    from privrl.envs import random_tables
     from privrl.envs.bins import CARTPOLE_BINS
     from privrl.envs.facts import PublicFacts
     from privrl.envs.labels import grid_of
@@ -104,16 +111,18 @@ def table() -> dict[str, Valid]:
     from privrl.envs.riverswim import RiverSwimEnv
     from privrl.envs.worth import worth
     from privrl.envs.wrappers import Discretised
-    from privrl.experiments import suites, sweeps
+    from privrl.experiments import sweeps
     from privrl.experiments.logs import worlds
     from privrl.experiments.logs.simulate import simulate_log
     from privrl.experiments.logs.study import Condition
     from privrl.mechanisms import errors
     from privrl.mechanisms.additive import normalise
-    from privrl.mechanisms.design import expected_loss, typical_loss
+    from privrl.mechanisms.design import expected_loss
+    from privrl.mechanisms.design import typical_loss
     from privrl.mechanisms.dirichlet import synthetic_counts
     from privrl.mechanisms.noisy_posterior import laplace_l1_bound
-    from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
+    from privrl.mechanisms.posteriors import hellinger_sensitivity
+    from privrl.mechanisms.posteriors import smooth_beta
     from privrl.mechanisms.tables import least_noise_shares
     from privrl.models.bayes_net.network import BayesNet
     from privrl.models.estimates import tables as estimates
@@ -121,7 +130,8 @@ def table() -> dict[str, Valid]:
     from privrl.models.histograms.release import count_cells
     from privrl.models.histograms.result import PrivateHistogram
     from privrl.models.logistic_regression.choice import load_classifier
-    from privrl.offline.persons import PersonStream, person_cost
+    from privrl.offline.persons import PersonStream
+    from privrl.offline.persons import person_cost
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 
@@ -1221,7 +1231,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "Checkpoint",
-        experiments.Checkpoint,
+        agents.Checkpoint,
         path="c.private",
         episodes=3,
         minutes=1.0,
@@ -1245,10 +1255,7 @@ def table() -> dict[str, Valid]:
         seed=0,
     )
     add("preset", sweeps.preset, name="quick", spec={"runs": 1})
-    add("suites.preset", suites.preset, name="steps", spec={"runs": 1})
     sweep = experiments.SweepSpec(epsilons=(1.0,), episodes=3, horizon=4, runs=1)
-    add("jobs_of", sweeps.jobs_of, spec=sweep)
-    add("suites.jobs_of", suites.jobs_of, spec=experiments.SuiteSpec(tasks=("DeepSea5",), runs=1))
     add(
         "run_sweep",
         experiments.run_sweep,
@@ -1263,16 +1270,6 @@ def table() -> dict[str, Valid]:
         "run_training",
         experiments.run_training,
         spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
-    )
-    add(
-        "play_policy",
-        experiments.play_policy,
-        lambda: {
-            "policy": agents.Policy(actions=np.zeros((5, 4), int), n_actions=2),
-            "env": envs.TabularEnv(mdp),
-            "episodes": 2,
-            "rng": rng(),
-        },
     )
     add("Condition", Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
