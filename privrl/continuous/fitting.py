@@ -10,7 +10,7 @@ from privrl._checks import check_is
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
-from privrl.continuous.encoding import encoder, end_bins, gram_span, target_units, targets
+from privrl.continuous.encoding import encoder, end_bins, gram_span, target_kinds, target_units, targets
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
@@ -229,7 +229,7 @@ class _Plan:
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
         sums = np.maximum(sums, noise)
         share = sums[1:] / sums[0]
-        scale = 2 * np.clip(share, 0, 1) ** (root / 2)
+        scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
         # A contribution has norm 1: so many persons, if all persons are alike.
         count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
         return np.clip(scale, 1e-6, 1) * units, count
@@ -302,7 +302,7 @@ class _Plan:
             typical = np.sqrt((left + np.maximum(unsure, 0)) / count)
             least = 0.3 * scale * math.sqrt(seen.noise / count)
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
-            scale = np.maximum(np.minimum(wanted, scale), 1e-12)
+            scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
             grid = 2.0 ** np.arange(-1, 4)
         return weights, residual
