@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from privrl._typing import BoolArray
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
@@ -18,6 +19,14 @@ def target_units(schema: ContinuousSchema) -> FloatArray:
     if schema.reward is not None:
         units.append(schema.reward.width)
     return np.array(units)
+
+
+def target_kinds(schema: ContinuousSchema) -> BoolArray:
+    """Return whether each target of `targets` is a number, and not the chance of a category."""
+    kinds: list[bool] = []
+    for column in schema.state.values():
+        kinds += [True] if isinstance(column, Number) else [False] * len(column.values)
+    return np.array(kinds + [True] * (schema.reward is not None))
 
 
 def targets(log: ContinuousLog) -> FloatArray:

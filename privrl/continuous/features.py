@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from privrl._checks import check_count
 from privrl.continuous.schema import Choice, Column, ContinuousSchema, Number
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -43,6 +44,8 @@ class Basis:
     degrees: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
+        check_count("order", self.order, 2)
+        check_count("action_order", self.action_order, 2)
         features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
         object.__setattr__(self, "factors", tuple(factors for factors, _ in features))
         object.__setattr__(self, "degrees", np.array([degree for _, degree in features]))

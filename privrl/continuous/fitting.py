@@ -8,7 +8,7 @@ import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
-from privrl.continuous.encoding import encoder, end_bins, gram_span, target_units, targets
+from privrl.continuous.encoding import encoder, end_bins, gram_span, target_kinds, target_units, targets
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
@@ -50,6 +50,8 @@ class Design:
     """Sizes of changes are averaged as this root, so that all orders of magnitude are seen."""
     decay: float = 0.75
     """Factor of a weight's prior deviation for each degree of its feature."""
+    weak: float = 0.5
+    """Power of a direction's strength by which the prior variance of its weight falls."""
     spread: float = 1.0
     """Prior deviation of the binary logarithm by which a round's prior is rescaled."""
     power: float = 0.25
@@ -229,7 +231,7 @@ class _Plan:
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
         sums = np.maximum(sums, noise)
         share = sums[1:] / sums[0]
-        scale = 2 * np.clip(share, 0, 1) ** (root / 2)
+        scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
         # A contribution has norm 1: so many persons, if all persons are alike.
         count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
         return np.clip(scale, 1e-6, 1) * units, count
@@ -282,17 +284,19 @@ class _Plan:
         design, d, m = self.design, len(basis), len(scale)
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
-        covariance = np.stack([s**2 * transform.T @ transform for s in scale])
-        weights = Weights(np.zeros((d, m)), covariance)
+        weights = None
         grid = 2.0 ** np.arange(-5, 6)
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
-            rows = _rows(basis, transform, weights.mean, scale)
+            before = np.zeros((d, m)) if weights is None else weights.mean
+            rows = _rows(basis, transform, before, scale)
             seen = Round(transform, scale, *stream.update(rows, d + m, share))
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
+            if weights is None:
+                weights = Weights(before, self._prior(seen, gram))
             weights = self._rescaled(weights, seen, gram, grid)
             weights, left = update(weights, seen, gram)
             plain = seen.plain_gram(positive_part(gram))
@@ -302,10 +306,24 @@ class _Plan:
             typical = np.sqrt((left + np.maximum(unsure, 0)) / count)
             least = 0.3 * scale * math.sqrt(seen.noise / count)
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
-            scale = np.maximum(np.minimum(wanted, scale), 1e-12)
+            scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
             grid = 2.0 ** np.arange(-1, 4)
+        assert weights is not None
         return weights, residual
+
+    def _prior(self, seen: Round, gram: FloatArray) -> FloatArray:
+        """Return prior covariances, shape (m, d, d): weak directions may have larger weights.
+
+        Between independent weights and those of a g-prior (Zellner, 1986), for the released Gram
+        matrix; on average targets are as large as they were found to be.
+        """
+        values, vectors = np.linalg.eigh(gram)
+        values = np.maximum(values, max(seen.noise * math.sqrt(len(gram)), 1e-6 * values[-1]))
+        spread = (vectors * values**-self.design.weak) @ vectors.T
+        spread *= values.sum() / np.trace(spread @ positive_part(gram))
+        mapped = seen.transform.T @ spread @ seen.transform
+        return np.stack([s**2 * mapped for s in seen.scale])
 
     def _rescaled(
         self, weights: Weights, seen: Round, gram: FloatArray, grid: FloatArray

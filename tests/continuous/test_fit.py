@@ -1,0 +1,281 @@
+"""Fits, plans, files and environments of continuous models."""
+
+import json
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from privrl.accounting import RenyiDP, ZeroConcentratedDP
+from privrl.continuous import (
+    ContinuousLog,
+    ContinuousModel,
+    ContinuousPolicy,
+    ContinuousSchema,
+    Number,
+    fit_continuous_model,
+)
+from privrl.continuous.tasks import TASKS, regulator
+from privrl.costs import ReplacePerson
+from tests.continuous.worlds import MIXED, SCHEMA, walks
+
+
+@pytest.fixture(scope="module")
+def model() -> ContinuousModel:
+    return fit_continuous_model(walks(400, 0), epsilon=5, rng=0)
+
+
+def test_dynamics_and_rewards_are_learned(model: ContinuousModel) -> None:
+    state, action = np.array([[0.2, 0.95], [-0.3, 0.2]]), np.array([[1.0], [-1.0]])
+    after = model.predict(state, action)
+    change = (after.state - [[0.28, 0.0], [-0.37, 0.25]] + 0.5) % 1 - 0.5
+    np.testing.assert_allclose(change, 0, atol=0.04)
+    np.testing.assert_allclose(after.reward, [-0.2, -0.3], atol=0.1)
+    assert model.persons == pytest.approx(400, rel=0.2)
+    assert (after.deviation >= 0).all()
+
+
+def test_categories_are_learned() -> None:
+    model = fit_continuous_model(walks(400, 0, schema=MIXED), epsilon=5, rng=0)
+    state = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    after = model.predict(state, np.zeros((3, 1)))
+    np.testing.assert_array_equal(after.state[:, 1], [1, 2, 0])
+    assert (after.chances[1][[0, 1, 2], [1, 2, 0]] > 0.8).all()
+    check_env(model.environment(), skip_render_check=True)
+    assert model.policy(discount=0.9).act(state).shape == (3,)
+
+
+def test_more_persons_make_predictions_surer() -> None:
+    few, many = (fit_continuous_model(walks(n, 0), epsilon=1, rng=0, order=3) for n in (100, 1000))
+    state, action = np.zeros((1, 2)), np.zeros((1, 1))
+    assert many.predict(state, action).deviation[0, 0] < few.predict(state, action).deviation[0, 0]
+
+
+@pytest.mark.parametrize("target", [RenyiDP(4, 1.0), ZeroConcentratedDP(0.5)], ids=repr)
+def test_statements_name_the_budget(target: RenyiDP | ZeroConcentratedDP) -> None:
+    model = fit_continuous_model(
+        walks(50, 0), target=target, relation=ReplacePerson(), rng=0, order=2
+    )
+    statement = model.statement
+    assert statement is not None
+    assert statement["relation"] == "replace one person"
+    assert statement["unit"] == "person: all episodes"
+    if isinstance(target, RenyiDP):
+        assert (statement["order"], statement["epsilon"]) == (4.0, 1.0)
+    else:
+        assert statement["delta"] == 1e-5
+        assert 4 < statement["epsilon"] < 5.4
+
+
+def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    again = ContinuousModel.load(tmp_path / "model")
+    state, action = np.array([[0.2, 0.95]]), np.array([[1.0]])
+    before, after = model.predict(state, action), again.predict(state, action)
+    np.testing.assert_array_equal(before.state, after.state)
+    np.testing.assert_array_equal(before.ends, after.ends)
+    assert again.statement == model.statement
+    policy = model.policy(discount=0.95)
+    policy.save(tmp_path / "policy")
+    states = np.random.default_rng(0).uniform([-1, 0], [1, 1], (50, 2))
+    loaded = ContinuousPolicy.load(tmp_path / "policy")
+    np.testing.assert_array_equal(policy.act(states), loaded.act(states))
+    assert policy.act(states[0]) == policy.act(states)[0]
+
+
+def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    page = (tmp_path / "model.json").read_text()
+    raw = (tmp_path / "tables.npz").read_bytes()
+    for old, new, message in (
+        ("continuous model, 1", "continuous model, 9", "format"),
+        ('"order": 6', '"order": 4', "mean must be"),
+        ('"order"', '"orders"', "entries"),
+        ('"epsilon": 5', '"epsilon": -5', "epsilon"),
+        ('"persons": ', '"persons": NaN, "more": ', "Expecting|finite"),
+    ):
+        assert old in page
+        (tmp_path / "model.json").write_text(page.replace(old, new))
+        with pytest.raises(ValueError, match=message):
+            ContinuousModel.load(tmp_path)
+    (tmp_path / "model.json").write_text(page)
+    (tmp_path / "tables.npz").write_bytes(raw[:-1])
+    with pytest.raises(ValueError, match="checksum"):
+        ContinuousModel.load(tmp_path)
+    changed = json.loads(page)
+    import hashlib
+
+    changed["tables_sha256"] = hashlib.sha256(raw[:-1]).hexdigest()
+    (tmp_path / "model.json").write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match="must hold arrays"):
+        ContinuousModel.load(tmp_path)
+
+
+def test_fits_without_privacy_cannot_be_saved(tmp_path: Path) -> None:
+    model = fit_continuous_model(walks(20, 0), private=False, order=2)
+    assert model.statement is None
+    with pytest.raises(ValueError, match="without privacy"):
+        model.save(tmp_path)
+    with pytest.raises(ValueError, match="without privacy"):
+        model.policy().save(tmp_path)
+
+
+def test_the_environment_is_one_of_gymnasium(model: ContinuousModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    env = gym.make("privrl.envs:privrl/ReleasedContinuous-v0", path=tmp_path, horizon=5)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.reset(seed=1)
+    seen = [env.step(0)[0] for _ in range(5)]
+    env.reset(seed=1)
+    np.testing.assert_array_equal(seen, [env.step(0)[0] for _ in range(5)])
+    assert env.unwrapped.statement == model.statement  # type: ignore[attr-defined]
+
+
+def test_public_functions_take_the_place_of_what_was_learned(model: ContinuousModel) -> None:
+    state, action = np.array([[0.2, 0.95]]), np.array([[1.0]])
+    after = model.predict(
+        state, action, reward=lambda s, a, n: n[:, 0] * 2, ends=lambda n: n[:, 0] > 0
+    )
+    np.testing.assert_allclose(after.reward, 2 * after.state[:, 0])
+    assert after.ends[0] == 1
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_pendulum_is_swung_up(private: bool) -> None:
+    """1,000 persons at epsilon 5: random play earns -1,240, and true dynamics -141."""
+    task = TASKS["Pendulum"]()
+    log = task.log(1000, np.random.default_rng(1))
+    model = fit_continuous_model(
+        log, epsilon=5.1 if private else None, private=private, rng=0
+    )
+    assert task.mean_return(model.policy().act, np.random.default_rng(7)) > -160
+
+
+def test_many_dimensions_are_planned_by_features() -> None:
+    task = regulator(8)
+    log = task.log(2000, np.random.default_rng(1))
+    policy = fit_continuous_model(log, epsilon=5.1, rng=0).policy(discount=task.discount)
+    assert policy.kind == "features"
+    rng = np.random.default_rng(7)
+    assert task.mean_return(policy.act, rng) > 0.7 * task.random_return(np.random.default_rng(7))
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+_TOML = """
+person = "patient"
+episode = "stay"
+order = "hour"
+terminated = "left"
+
+[state.sugar]
+range = [0, 10]
+
+[state.ward]
+categories = ["a", "b"]
+
+[action.dose]
+range = [0, 1]
+levels = 2
+
+[reward]
+column = "score"
+range = [-1, 1]
+"""
+
+
+def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(_TOML)
+    schema = ContinuousSchema.load(tmp_path / "schema.toml")
+    assert ContinuousSchema.of(schema.plain()) == schema
+    rows = pd.DataFrame(
+        {
+            "patient": ["u", "u", "u", "v", "v", "u", None],
+            "stay": [1, 1, 1, 1, 1, 2, 1],
+            "hour": [0, 2, 1, 0, 1, 0, 5],
+            "sugar": [1.0, 3.0, 2.0, 4.0, 50.0, 6.0, 1.0],
+            "ward": ["a", "b", "b", "a", "z", "b", "a"],
+            "dose": [0, 1, 1, 0, 1, 1, 1],
+            "score": [0.5, 9.0, 0.25, 0, 0, 0, 0],
+            "left": [0, 1, 0, 0, 0, 0, 0],
+        }
+    )
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    for source in (rows, tmp_path / "log.csv"):
+        log = ContinuousLog.read(source, schema)
+        # The second stay of u has one row, which ends nothing; v's ward z is no category.
+        np.testing.assert_array_equal(log.state, [[1, 0], [2, 1], [3, 1]])
+        np.testing.assert_array_equal(log.next_state, [[2, 1], [3, 1], [3, 1]])
+        np.testing.assert_array_equal(log.reward, [0.5, 0.25, 1.0])
+        np.testing.assert_array_equal(log.terminated, [False, False, True])
+        np.testing.assert_array_equal(log.offsets, [0, 3])
+
+
+def test_values_are_wrapped_and_clipped() -> None:
+    log = ContinuousLog.of_arrays(
+        SCHEMA,
+        person=[1, 1],
+        state=[[7.0, 1.25], [np.nan, 0]],
+        action=[[-9.0], [0.0]],
+        next_state=[[-7.0, -0.25], [0, 0]],
+        reward=[5.0, 0.0],
+        terminated=[True, False],
+    )
+    np.testing.assert_array_equal(log.state, [[1, 0.25]])
+    np.testing.assert_array_equal(log.next_state, [[-1, 0.75]])
+    np.testing.assert_array_equal(log.action, [[-1]])
+    np.testing.assert_array_equal(log.reward, [0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[0, 10]", "[10, 0]", "lower first"),
+        ("[0, 10]", "[0]", "range"),
+        ("levels = 2", "", "levels"),
+        ("levels = 2", "levels = 1", "levels"),
+        ('["a", "b"]', '["a"]', "values"),
+        ('order = "hour"', 'hours = "hour"', "entries"),
+        ('column = "score"', "", "column and range"),
+        ("range = [0, 10]", "wide = [0, 10]", "range"),
+    ],
+)
+def test_wrong_schemas_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "schema.toml").write_text(_TOML.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        ContinuousSchema.load(tmp_path / "schema.toml")
+
+
+def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
+    log = walks(3, 0)
+    for options in ({}, {"epsilon": 1, "target": RenyiDP(2, 1)}, {"epsilon": 1, "private": False}):
+        with pytest.raises(ValueError, match="epsilon"):
+            fit_continuous_model(log, **options)
+    with pytest.raises(ValueError, match="order"):
+        fit_continuous_model(log, epsilon=1, order=1)
+    with pytest.raises(ValueError, match="shape"):
+        ContinuousLog.of_arrays(
+            SCHEMA,
+            person=[1],
+            state=[[1]],
+            action=[1],
+            next_state=[[1, 1]],
+            reward=[0],
+            terminated=[0],
+        )
+    with pytest.raises(ValueError, match="reward must be given"):
+        ContinuousLog.of_arrays(SCHEMA, person=[1], state=[[1, 0]], action=[1], next_state=[[1, 1]])
+    bare = ContinuousSchema(
+        state={"x": Number(low=0, high=1)}, action={"a": Number(low=0, high=1, levels=2)}
+    )
+    data = ContinuousLog.of_arrays(bare, person=[1], state=[0], action=[0], next_state=[1])
+    model = fit_continuous_model(data, epsilon=1, rng=0, order=2)
+    with pytest.raises(ValueError, match="reward must be given"):
+        model.policy()
+    with pytest.raises(ValueError, match="reward must be given"):
+        model.environment()
+    with pytest.raises(ValueError, match="discount"):
+        model.policy(reward=lambda s, a, n: n[:, 0], discount=0)
