@@ -15,12 +15,8 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP
-from privrl.accounting.targets import DEFAULT_DELTA
-from privrl.accounting.targets import RenyiDP
-from privrl.agents.checkpoints import Checkpointed
-from privrl.agents.checkpoints import Draws
-from privrl.agents.checkpoints import noise_of
+from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, RenyiDP
+from privrl.agents.checkpoints import Checkpointed, Draws, noise_of
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.schedules import EveryEpisode, Schedule, schedule_named
 from privrl.agents.setup import TabularSetup

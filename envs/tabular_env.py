@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_is
 from privrl.envs.facts import Outcome
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
@@ -17,6 +16,7 @@ from privrl.envs.released_render import ansi, rgb_array
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 
 class TabularEnv(gym.Env[np.int64, np.int64]):

@@ -164,7 +164,9 @@ def page(rows: list[tuple[str, ...]]) -> str:
                 (main if name in MAIN else others).append(f"{line} | {seeds} |")
     ends = []
     for name in TASKS:
-        random, true = (cells.get((name, "0", "", kind), []) for kind in ("random", "true dynamics"))
+        random, true = (
+            cells.get((name, "0", "", kind), []) for kind in ("random", "true dynamics")
+        )
         if random:
             ends.append(f"| {name} | {_shown(random)} | {_shown(true)} |")
     compared = [

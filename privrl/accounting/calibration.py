@@ -9,10 +9,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import ZeroConcentratedDP
-from privrl.accounting.targets import check_target
+from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.roots import brentq

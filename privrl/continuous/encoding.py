@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 
-from privrl._typing import BoolArray
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 def target_units(schema: ContinuousSchema) -> FloatArray:

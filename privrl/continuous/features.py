@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privrl._checks import check_count
 from privrl.continuous.schema import Choice, Column, ContinuousSchema, Number
+from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray, IntArray
 
 Factor = tuple[int, int]  # a variable, and which of its functions

@@ -256,7 +256,9 @@ def acrobot() -> Task:
 
 def regulator(n_state: int) -> Task:
     """Return a linear-quadratic regulator: a chain of coupled integrators."""
-    drift = np.eye(n_state) * (1.01 if n_state < 8 else 0.96) + np.diag(np.full(n_state - 1, 0.1), 1)
+    drift = np.eye(n_state) * (1.01 if n_state < 8 else 0.96) + np.diag(
+        np.full(n_state - 1, 0.1), 1
+    )
     push = np.zeros(n_state)
     push[-1], push[0] = 0.2, 0.05
 

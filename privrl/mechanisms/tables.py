@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, PureDP, Target, check_target
+from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square

@@ -57,7 +57,7 @@ def test_projection_keeps_true_gram_matrices_and_takes_noise_away() -> None:
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "CartPole-v1", "Acrobot-v1"])
 def test_tasks_follow_gymnasium(name: str) -> None:
-    task: Task = TASKS[name.split("-")[0]]()
+    task: Task = TASKS[name.split("-", maxsplit=1)[0]]()
     env = gym.make(name).unwrapped
     rng = np.random.default_rng(0)
     env.reset(seed=0)

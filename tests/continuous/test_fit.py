@@ -148,9 +148,7 @@ def test_a_pendulum_is_swung_up(private: bool) -> None:
     """1,000 persons at epsilon 5: random play earns -1,240, and true dynamics -141."""
     task = TASKS["Pendulum"]()
     log = task.log(1000, np.random.default_rng(1))
-    model = fit_continuous_model(
-        log, epsilon=5.1 if private else None, private=private, rng=0
-    )
+    model = fit_continuous_model(log, epsilon=5.1 if private else None, private=private, rng=0)
     assert task.mean_return(model.policy().act, np.random.default_rng(7)) > -160
 
 

@@ -16,10 +16,11 @@ from privrl.agents import PSRL, Policy
 from privrl.agents.methods import AGENTS, SAMPLERS, SamplerEntry, SamplerPlan
 from privrl.cli import app
 from privrl.costs import GaussianCost, Relation
-from privrl.envs import TabularEnv, garnet, save_tables
+from privrl.envs import TabularEnv, save_tables
+from privrl.envs.random_tables import garnet
 from privrl.mechanisms import Mechanism
 from privrl.mechanisms.base import check_counts
-from privrl.samplers import PaidSampler
+from privrl.samplers.base import PaidSampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 MDP = garnet(4, 2, 2, seed=3, horizon=5)

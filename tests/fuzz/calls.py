@@ -93,17 +93,10 @@ def table() -> dict[str, Valid]:
         samplers,
     )
     from privrl.audit import laws
-    from privrl.data import logs
-    from privrl.data import records
-    from privrl.data import schema
+    from privrl.data import logs, records, schema
     from privrl.data.logs import episodes
-    from privrl.data.schema import documentation
-    from privrl.data.schema import templates
-    from privrl.envs import blackjack
-    from privrl.envs import exploration
-    from privrl.envs import operations
-    from privrl.envs import planning
-    from privrl.envs import random_tables
+    from privrl.data.schema import documentation, templates
+    from privrl.envs import blackjack, exploration, operations, planning, random_tables
     from privrl.envs.bins import CARTPOLE_BINS
     from privrl.envs.facts import PublicFacts
     from privrl.envs.labels import grid_of
@@ -117,12 +110,10 @@ def table() -> dict[str, Valid]:
     from privrl.experiments.logs.study import Condition
     from privrl.mechanisms import errors
     from privrl.mechanisms.additive import normalise
-    from privrl.mechanisms.design import expected_loss
-    from privrl.mechanisms.design import typical_loss
+    from privrl.mechanisms.design import expected_loss, typical_loss
     from privrl.mechanisms.dirichlet import synthetic_counts
     from privrl.mechanisms.noisy_posterior import laplace_l1_bound
-    from privrl.mechanisms.posteriors import hellinger_sensitivity
-    from privrl.mechanisms.posteriors import smooth_beta
+    from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
     from privrl.mechanisms.tables import least_noise_shares
     from privrl.models.bayes_net.network import BayesNet
     from privrl.models.estimates import tables as estimates
@@ -130,8 +121,7 @@ def table() -> dict[str, Valid]:
     from privrl.models.histograms.release import count_cells
     from privrl.models.histograms.result import PrivateHistogram
     from privrl.models.logistic_regression.choice import load_classifier
-    from privrl.offline.persons import PersonStream
-    from privrl.offline.persons import person_cost
+    from privrl.offline.persons import PersonStream, person_cost
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 

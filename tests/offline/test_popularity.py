@@ -10,7 +10,8 @@ import pytest
 from offline_logs import SCHEMA, Person, log_of, random_person
 
 from privrl.audit import audit_replay
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.experiments.logs.simulate import simulate_log
 from privrl.experiments.logs.worlds import World, clinic, sepsis_simulator
 from privrl.offline import fit_policy

@@ -12,16 +12,10 @@ import tomli_w
 
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
-from privrl.data.schema.plain import PlainFile
-from privrl.data.schema.plain import check_name
-from privrl.data.schema.plain import column_of
-from privrl.data.schema.plain import is_unfilled
-from privrl.data.schema.plain import nested
-from privrl.data.schema.plain import plain
+from privrl.data.schema.plain import PlainFile, check_name, column_of, is_unfilled, nested, plain
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_between, check_count
 
 MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1

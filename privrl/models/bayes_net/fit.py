@@ -67,7 +67,7 @@ class PrivateBayesNet:
         nodes are counted one by one, and then with those parents of which
         `privrl.models.bayes_net.budget` expects some information; the others are dropped. The
         others are for comparison: one Dirichlet draw of each row, weight and prior as
-        `privrl.accuracy.design` chooses or, with ``"dkl"``, by DKL's Algorithm 1; noisy counts,
+        `privrl.mechanisms.design` chooses or, with ``"dkl"``, by DKL's Algorithm 1; noisy counts,
         raised to the noise's standard deviation where they are less; or exact counts and 1 more in
         each cell, without any privacy.
     shares : mapping from str to float, optional
