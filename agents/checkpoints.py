@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
 
 import gymnasium as gym
 import numpy as np
@@ -398,7 +398,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            save(self, path, ledger=ledger)
+            save(cast("TabularAgent", self), path, ledger=ledger)
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
@@ -425,7 +425,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            load(self, path, ledger=ledger)
+            load(cast("TabularAgent", self), path, ledger=ledger)
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with these words if the agent has observed or drawn anything."""

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from privrl.agents.policies import Policy
-from privrl.experiments.palette import Look, colour, learner, looks_of
+from privrl.experiments.palette import Drawn, Look, colour, learner, looks_of
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import (
     Cell,
@@ -80,8 +80,8 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     if worth is not None:
         sections.append(_worth(worth))
     if "record.csv" in found.files:
-        kind = learner(method["agent"], method["sampler"])
-        sections.append(_learned(_frame(found.files["record.csv"]), worth, kind))
+        drawn = learner(method["agent"], method["sampler"])
+        sections.append(_learned(_frame(found.files["record.csv"]), worth, drawn))
     names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
     actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
     parts = policy_parts(policy.actions, names, actions, "policy.json")
@@ -328,7 +328,7 @@ def _curves(
         ]
         yield Chart(
             "lines",
-            f"Learning curves of {method}, at each budget ε (nats, Rényi order {spec['order']:g}).",
+            f"Learning curves of {method}, at each budget ε (nats, {kind}).",
             x="episode",
             y=reward,
             series=(*lines, *beside),
@@ -370,7 +370,7 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     )
 
 
-def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -> Section:
+def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, drawn: Drawn) -> Section:
     """Return the learning curve: means of blocks of episodes."""
     rewards = record["reward"].to_numpy(float)
     blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
@@ -390,7 +390,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -
         y="reward of an episode",
         series=(
             Series(
-                "agent", **_banded(ends, mean, half), colour=colour(kind)
+                "agent", **_banded(ends, mean, half), colour=drawn[0]
             ),
         ),
         levels=levels,

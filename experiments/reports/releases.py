@@ -127,7 +127,7 @@ def model(found: Contents) -> tuple[str, list[Section]]:
 
 
 def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
-    from privrl.models.encoding import class_labels, in_stated_order
+    from privrl.models.encoding import class_labels, in_stated_order  # noqa: PLC0415
     from privrl.models.logistic_regression.choice import classifier_from_dict  # noqa: PLC0415
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression  # noqa: PLC0415
 

@@ -94,7 +94,9 @@ class Budget:
     @property
     def reported(self) -> float | None:
         """The delta at which it is reported; None for pure privacy."""
-        return self.delta if self.order is None else REPORTED
+        from privrl.accounting.targets import DEFAULT_DELTA
+
+        return self.delta if self.order is None else DEFAULT_DELTA
 
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""

@@ -126,8 +126,8 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
     if worth is not None:
         table.add_column("share of the optimum", justify="right")
     for name, value in rows:
-        shares = [] if worth is None else [share_text(worth, value)]
-        table.add_row(name, f"{value:.4g}", *shares)
+        place = [] if worth is None else [share_text(worth, value)]
+        table.add_row(name, f"{value:.4g}", *place)
     OUT.print(table)
     if worth is not None:
         OUT.print("share: 0 % is random actions, 100 % the optimal policy's expected return")

@@ -204,7 +204,7 @@ def guarantee_of(
 ) -> dict[str, Any]:
     """Return an upper bound on the cost of a release as plain data; without a target, none."""
     from privrl.accounting.rdp import RdpAccountant
-    from privrl.accounting.targets import RenyiDP
+    from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP
     from privrl.costs.base import Together
 
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]
@@ -214,8 +214,9 @@ def guarantee_of(
     }  # fmt: skip
     if target is None:
         return guarantee
-    if not isinstance(target, RenyiDP):
+    if isinstance(target, ApproxDP | PureDP):
         return guarantee | {"epsilon_delta": target.epsilon}
+    assert isinstance(target, RenyiDP)  # options name no other kind
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():
         accountant.compose(part, count)

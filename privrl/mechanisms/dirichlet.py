@@ -242,6 +242,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             part = RenyiDP(target.order, target.epsilon / count * (1 - 1e-12))
             setting = dkl_algorithm_1(part, relation=relation, table=table)
         else:
+            assert isinstance(target, ApproxDP)
             setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)
         return cls(
             weight=setting.weight, alpha=setting.alpha, relation=relation, table=table, bound="dkl"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def mechanism_for(target: Target, mechanism: str = "auto") -> Any:
 
 def plain_target(target: Target | None) -> dict[str, Any] | None:
     """Return a target as `read_target` reads it."""
-    return None if target is None else asdict(target)
+    return None if target is None else asdict(cast(Any, target))
 
 
 def read_target(data: Any) -> Target | None:
