@@ -4,7 +4,7 @@ import inspect
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -95,7 +95,7 @@ class Release:
 
     def save(
         self,
-        files: Mapping[str, Callable[[Any], object]],
+        files: dict[str, Callable[[Any], object]],
         guarantee: dict[str, Any],
         only: Collection[str] | None = None,
     ) -> list[Path]:
@@ -204,7 +204,7 @@ def guarantee_of(
 ) -> dict[str, Any]:
     """Return an upper bound on the cost of a release as plain data; without a target, none."""
     from privrl.accounting.rdp import RdpAccountant
-    from privrl.accounting.targets import RenyiDP
+    from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP
     from privrl.costs.base import Together
 
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]
@@ -214,11 +214,12 @@ def guarantee_of(
     }  # fmt: skip
     if target is None:
         return guarantee
-    if not isinstance(target, RenyiDP):
+    if isinstance(target, ApproxDP | PureDP):
         return guarantee | {"epsilon_delta": target.epsilon}
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():
         accountant.compose(part, count)
+    assert isinstance(target, RenyiDP)  # no option asks for zero-concentrated privacy
     return guarantee | {
         "order": target.order,
         "epsilon": target.epsilon,
