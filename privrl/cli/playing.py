@@ -131,8 +131,7 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
     OUT.print(table)
     if worth is not None:
         OUT.print("share: 0 % is random actions, 100 % the optimal policy's expected return")
-        shares = [worth.share(value) for _, value in rows]
-        if max((share for share in shares if share is not None), default=0.0) > 1:
+        if any((worth.share(value) or 0.0) > 1 for _, value in rows):
             OUT.print("a mean of played episodes may exceed 100 % by chance")
 
 

@@ -4,7 +4,7 @@ import inspect
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -95,7 +95,7 @@ class Release:
 
     def save(
         self,
-        files: Mapping[str, Callable[[Any], object]],
+        files: dict[str, Callable[[Any], object]],
         guarantee: dict[str, Any],
         only: Collection[str] | None = None,
     ) -> list[Path]:
@@ -220,6 +220,7 @@ def guarantee_of(
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():
         accountant.compose(part, count)
+    assert isinstance(target, RenyiDP)  # no option asks for zero-concentrated privacy
     return guarantee | {
         "order": target.order,
         "epsilon": target.epsilon,

@@ -51,7 +51,7 @@ def accountant_of(
             f"the ledger has a budget for {escape(waiting)} without any release; if it is for "
             f"these data, pass --dataset {escape(shlex.quote(waiting))}"
         )
-    elif name is not None and not (data.is_file() or data.is_dir()):
+    if name is not None and not (data.is_file() or data.is_dir()):
         ERR.print(
             f"data from a pipe count as {escape(name)} only: pass the same --dataset for the same "
             "data in a file, or the ledger has two accounts"

@@ -52,7 +52,7 @@ def test_what_was_saved_earns_what_was_said(trained: Path) -> None:
     """On ice that does not slip the best policy earns 1 each time, and so does this."""
     said = run("play", str(trained), "--episodes", "20", "--seed", "1")
     assert "one episode of FrozenLake-v1, the sum over its 40 steps or fewer" in said
-    assert "the best there is 1 100 % policy.json, expected 1 100 %" in said
+    assert "optimal policy, expected 1 100 % policy.json, expected 1 100 %" in said
     assert "policy.json, 20 episodes played (± 0) 1 100 %" in said
     worth = json.loads((trained / "train.json").read_text())["worth"]
     assert worth["policy"] == pytest.approx(1)

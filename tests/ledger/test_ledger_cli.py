@@ -1,9 +1,11 @@
 """Commands that release real data enter it, twice is told, and nothing is written over."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -345,3 +347,17 @@ def test_commands_know_a_name_in_every_spelling(folder: Path) -> None:
         assert len(json.loads(run("ledger", "show", spelling, "--json").output)["entries"]) == 2
     assert run("ledger", "verify").exit_code == 0
     assert "2 entries" in said(run("ledger", "forget", other, "--force"))
+
+
+def test_a_pipe_and_a_file_of_one_name_are_one_account(folder: Path) -> None:
+    data = COMMANDS["histogram"][0][1]
+    command = ["histogram", *COMMANDS["histogram"][0][2:], "--dataset", "people"]
+    os.mkfifo("pipe.csv")
+    content = Path(str(data)).read_text()
+    threading.Thread(target=Path("pipe.csv").write_text, args=(content,), daemon=True).start()
+    piped = said(run(command[0], "pipe.csv", *command[1:], "--out", "a"))
+    assert "data from a pipe count as people only: pass the same --dataset" in piped
+    named = said(run(command[0], data, *command[1:], "--out", "b"))
+    assert "count as people only" not in named
+    assert "in total: " in named
+    assert "by 2 releases" in named
