@@ -85,8 +85,8 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
     actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
     parts = policy_parts(policy.actions, names, actions, "policy.json")
-    if drawn := found.files.get("policy.png"):  # which has a grid world's map
-        parts = (Picture(drawn, f"The policy in {spec['env']}, as in policy.png."), *parts[1:])
+    if image := found.files.get("policy.png"):  # which has a grid world's map
+        parts = (Picture(image, f"The policy in {spec['env']}, as in policy.png."), *parts[1:])
     sections.append(Section("Policy", parts))
     return f"Private training: {spec['env']}", sections
 
