@@ -23,18 +23,10 @@ from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.ledger import Ledger, drawn_twice
 from privrl.agents.observer import counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
-from privrl.costs import (
-    BatchCost,
-    DirichletCost,
-    DiscreteGaussianCost,
-    DiscreteLaplaceCost,
-    GaussianCost,
-    LaplaceCost,
-    NoPrivacy,
-    Relation,
-    SimplexCost,
-    Together,
-)
+from privrl.costs import DirichletCost, GaussianCost, Relation
+from privrl.costs.base import BatchCost, NoPrivacy, Together
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
+from privrl.costs.simplex import SimplexCost
 from privrl.files.files import read_bytes, save_private
 from privrl.files.plain import parse_json
 from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack

@@ -10,7 +10,7 @@ from peers import CLOCK
 from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards
 from privrl.agents.training import learn_counts
-from privrl.costs import together
+from privrl.costs.base import together
 from privrl.envs import plan, plan_support, planning, riverswim
 from privrl.envs.planning import best_actions
 from privrl.numerics import compiled

@@ -18,7 +18,7 @@ from scipy.stats import beta
 
 from privrl.accounting import ApproxDP, RenyiDP, Target
 from privrl.accuracy import KlBound, expected_loss, kl_quantile, kl_sample_size
-from privrl.costs import SimplexCost
+from privrl.costs.simplex import SimplexCost
 from privrl.experiments.palette import LOOKS, colour, look
 from privrl.mechanisms import (
     DirichletMechanism,

@@ -305,7 +305,7 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     Raises
     ------
     ValueError
-        As for `privrl.costs.LaplaceCost`.
+        As for `privrl.costs.noise.LaplaceCost`.
 
     Notes
     -----
@@ -332,7 +332,7 @@ class DiscreteGaussianMechanism(_Discrete, _Normal[IntArray]):
     Raises
     ------
     ValueError
-        If ``sigma`` cannot be drawn with, or as for `privrl.costs.DiscreteGaussianCost`.
+        If ``sigma`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteGaussianCost`.
 
     Notes
     -----
@@ -358,7 +358,7 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     Raises
     ------
     ValueError
-        If ``scale`` cannot be drawn with, or as for `privrl.costs.DiscreteLaplaceCost`.
+        If ``scale`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteLaplaceCost`.
 
     Notes
     -----

@@ -92,8 +92,9 @@ class NoisyCounts(PaidSampler):
         update, a table each.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
-        is paid for is the relation's `privrl.costs.DAMPED`, or of ``"rewards"``
-        `privrl.costs.DAMPED_REWARDS`: these cells get √2 times the noise, and all others need less.
+        is paid for is the relation's `privrl.costs.relations.DAMPED`, or of ``"rewards"``
+        `privrl.costs.relations.DAMPED_REWARDS`: these cells get √2 times the noise, and all
+        others need less.
         `privrl.agents.self_loops` and `privrl.agents.reward_loops` make it. (Agents check that it
         is right. Elsewhere the guarantee rests on it, and what no table could have is refused: of
         transitions two such cells in one row, or one behind the place of its own state; of

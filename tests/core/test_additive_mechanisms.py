@@ -280,7 +280,7 @@ def test_calibration_where_nothing_changes_is_refused(kind: Any) -> None:
 
 @each_kind
 def test_bad_calibrations_are_refused(kind: Any) -> None:
-    with pytest.raises(ValueError, match="target must be RenyiDP"):
+    with pytest.raises(ValueError, match="target must be ApproxDP"):
         kind.calibrated(1.0)
     with pytest.raises(ValueError, match="count must be a whole number"):
         kind.calibrated(RenyiDP(2, 1), count=0)

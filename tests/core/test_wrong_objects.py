@@ -27,17 +27,15 @@ from privrl.audit import law_test, separation
 from privrl.costs import (
     AddRemoveRecord,
     DirichletCost,
-    DiscreteGaussianCost,
-    DiscreteLaplaceCost,
     GaussianCost,
-    LaplaceCost,
     Relation,
     ReplaceEpisode,
     ReplaceRecord,
-    ReplaceTransition,
-    Together,
 )
+from privrl.costs.base import Together
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
 from privrl.costs.noise_pairs import DiscreteGaussianPair
+from privrl.costs.relations import ReplaceTransition
 from privrl.data import Bins, Categories, read_records
 from privrl.data.schema import template
 from privrl.envs import (

@@ -8,6 +8,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, get_origin
 
 import damage
@@ -18,7 +19,7 @@ from judge import CANARY, CANARY_NUMBER, Call
 FOLDERS = (
     "accounting", "accuracy", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
     "data.schema", "envs", "experiments", "experiments.logs", "experiments.suites",
-    "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
+    "experiments.sweeps", "experiments.training", "mechanisms", "models",
     "models.bayes_net", "models.estimates", "models.histograms", "models.logistic_regression",
     "models.naive_bayes", "offline", "samplers",
 )  # fmt: skip
@@ -37,7 +38,7 @@ _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kin
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "ChangeVector", "Cost", "DirichletSampler", "Law", "Mechanism",
+            "Accountant", "Target", "ChangeVector", "Cost", "DirichletSampler", "Law", "Mechanism",
             "PaidSampler", "PairsCost", "Posterior", "RewardModel", "Sampler", "Schedule",
             "TabularAgent", "HistogramMechanism", "Callback",
         ),
@@ -88,6 +89,14 @@ def names() -> Iterator[tuple[str, Any]]:
                 yield (name if folder != "experiments.suites" else f"suites.{name}"), found
 
 
+def _names_in(folder: str, *modules: str) -> SimpleNamespace:
+    """Return the names of some modules of a folder, also those that it does not export."""
+    found: dict[str, Any] = {}
+    for module in modules:
+        found |= vars(importlib.import_module(f"privrl.{folder}.{module}"))
+    return SimpleNamespace(**found)
+
+
 def table() -> dict[str, Valid]:
     """Return a valid call of each name, and of what else users call."""
     from privrl import (
@@ -95,11 +104,9 @@ def table() -> dict[str, Valid]:
         accuracy,
         agents,
         audit,
-        costs,
         data,
         envs,
         experiments,
-        ledger,
         mechanisms,
         models,
         offline,
@@ -110,6 +117,8 @@ def table() -> dict[str, Valid]:
     from privrl.experiments import suites, sweeps
     from privrl.models import estimates, histograms, logistic_regression
 
+    costs = _names_in("costs", "base", "choice", "dirichlet", "noise", "relations", "simplex")
+    ledger = _names_in("accounting", "amounts", "budgets", "journal", "ledger", "ledger_file")
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
     target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
     noise = costs.GaussianCost(sigma=3.0, relation=record)
@@ -187,6 +196,9 @@ def table() -> dict[str, Valid]:
     # accounting, costs
     add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
     add("RenyiDP", accounting.RenyiDP, order=2.0, epsilon=1.0)
+    add("PureDP", accounting.PureDP, epsilon=1.0)
+    add("ZeroConcentratedDP", accounting.ZeroConcentratedDP, rho=0.5)
+    add("target_of", accounting.target_of, epsilon=1.0, delta=1e-5, renyi_order=None)
     add("Journal", accounting.Journal, entries=())
     add(
         "RdpAccountant",
