@@ -118,7 +118,7 @@ def guarantee_of(
 ) -> dict[str, Any]:
     """Return what a release cost at the most, as plain data; no target is no privacy."""
     from privrl.accounting.rdp import RdpAccountant
-    from privrl.accounting.targets import RenyiDP
+    from privrl.accounting.targets import ApproxDP, RenyiDP
     from privrl.costs.base import Together
 
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]
@@ -128,8 +128,9 @@ def guarantee_of(
     }  # fmt: skip
     if target is None:
         return guarantee
-    if not isinstance(target, RenyiDP):
+    if isinstance(target, ApproxDP):
         return guarantee | {"epsilon_delta": target.epsilon}
+    assert isinstance(target, RenyiDP)  # the command line has no other
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():
         accountant.compose(part, count)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target, check_target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target, check_target, wrong_target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
@@ -238,13 +238,14 @@ class DirichletMechanism(Mechanism[FloatArray]):
         privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
         """
         check_count("count", count)
-        check_target(target, kinds=(RenyiDP, ApproxDP))
         relation = check_relation(relation, ReplaceRecord())
         if isinstance(target, RenyiDP):
             part = RenyiDP(target.order, target.epsilon / count * (1 - 1e-12))
             setting = dkl_algorithm_1(part, relation=relation, table=table)
-        else:
+        elif isinstance(target, ApproxDP):
             setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)
+        else:
+            raise wrong_target(target, RenyiDP, ApproxDP)
         return cls(
             weight=setting.weight, alpha=setting.alpha, relation=relation, table=table, bound="dkl"
         )
