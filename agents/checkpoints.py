@@ -29,7 +29,7 @@ from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, Laplac
 from privrl.costs.simplex import SimplexCost
 from privrl.files.files import read_bytes, save_private
 from privrl.files.plain import parse_json
-from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack
+from privrl.files.states import Restorer, Snapshot, pack, settings_digest, settings_of, unpack
 from privrl.numerics.randomness import SECRET, derived_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.dirichlet import SingleDraw
@@ -163,7 +163,7 @@ def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
     """Write a checkpoint of an agent, and more plain data and arrays with it; see its ``save``."""
-    taken = Taken(_relations(agent))
+    taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {
         "agent": taken.inside(agent),
@@ -203,7 +203,7 @@ def load(
     try:
         arrays = unpack(head["arrays"], data)
         entered = _entered(path, head["draws"], ledger)
-        back = PutBack(arrays, (*_COSTS,), known)
+        back = Restorer(arrays, (*_COSTS,), known)
         settings, parts = head["settings"], head["tree"]["agent"]
         costs, numbers = back.value(head["tree"]["charges"])
         more = back.value(head["tree"]["more"])
@@ -219,7 +219,7 @@ def load(
     try:
         _accountant(agent).resume(costs, numbers)
         types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
-        PutBack(arrays, types, known).inside(agent, parts)
+        Restorer(arrays, types, known).inside(agent, parts)
     except (LookupError, TypeError, AttributeError) as error:
         raise _no_checkpoint(path) from error
     agent._entered = entered

@@ -93,7 +93,7 @@ class KnownRewards:
     def cost(self) -> None:
         """None: an update is free."""
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Do nothing: there are no counts that could be entered twice."""
 
     def fresh(self) -> Self:
@@ -228,9 +228,9 @@ class BetaRewards:
             success, counts = row_sums(success), row_sums(counts)
         return np.concatenate([success, counts - success], axis=-1)
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Refuse all further updates."""
-        self._sampler.spoil()
+        self._sampler.invalidate()
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch like the sampler inside does."""

@@ -66,7 +66,7 @@ class Sampler(Protocol):
     def check(self, counts: FloatArray) -> None:
         """Raise ValueError if these counts cannot be an update; change nothing."""
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Refuse all further updates."""
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
@@ -258,7 +258,7 @@ class PaidSampler(ABC):
         other._forget()
         return other
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Refuse all further updates: one of a draw that they belonged to has failed."""
         self._spoiled = True
 

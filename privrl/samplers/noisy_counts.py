@@ -380,7 +380,7 @@ class NonPrivate:
         """Return a sampler with the same settings that has seen nothing."""
         return type(self)(alpha=self._alpha, relation=self._relation)
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Do nothing: no claim is made."""
 
     def check(self, counts: FloatArray) -> None:

@@ -533,7 +533,7 @@ def test_whatever_goes_wrong_no_count_is_handed_over_twice(monkeypatch) -> None:
 
     whole = _noting(DirichletSampler.update, batches)
     monkeypatch.setattr(DirichletSampler, "update", failing)
-    monkeypatch.setattr(DirichletSampler, "spoil", lambda self: None)
+    monkeypatch.setattr(DirichletSampler, "invalidate", lambda self: None)
     with pytest.raises(MemoryError):
         learner.begin_episode(0)
     with pytest.raises(ValueError, match="agent must not be used after a draw that failed midway"):

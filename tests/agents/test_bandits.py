@@ -136,7 +136,7 @@ def test_the_noise_is_what_is_paid_for() -> None:
     assert abs(np.abs(noisy).mean() - 4) < 5 * 4 / math.sqrt(40_000)
     with pytest.raises(ValueError, match="must not be copied"):
         copy.copy(sums)
-    sums.spoil()
+    sums.invalidate()
     with pytest.raises(ValueError, match="after a draw that failed"):
         draw(RdpAccountant(), [(sums, np.zeros((2, 2)))], np.random.default_rng(0))
 

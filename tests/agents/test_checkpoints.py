@@ -26,7 +26,7 @@ from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
-from privrl.files.states import Taken, pack, unpack
+from privrl.files.states import Snapshot, pack, unpack
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise
@@ -84,7 +84,7 @@ def learn(agent: TabularAgent, first: int, last: int, seed: int = 0) -> None:
 
 def state_of(agent: TabularAgent) -> str:
     """All that an agent remembers, and what it was charged, but for the times."""
-    taken = Taken(checkpoints._relations(agent))
+    taken = Snapshot(checkpoints._relations(agent))
     tree = taken.inside(agent)
     heads, data = pack(taken.arrays)
     entries = [(repr(entry.cost), entry.count) for entry in agent.accountant.journal]
@@ -340,8 +340,8 @@ def test_what_cannot_be_saved_is_named(tmp_path) -> None:
         def check(self, counts) -> None:
             self.inner.check(counts)
 
-        def spoil(self) -> None:
-            self.inner.spoil()
+        def invalidate(self) -> None:
+            self.inner.invalidate()
 
         def update(self, counts, rng):
             return self.inner.update(counts, rng)
@@ -368,8 +368,8 @@ class Mine:
     def check(self, counts) -> None:
         self.inner.check(counts)
 
-    def spoil(self) -> None:
-        self.inner.spoil()
+    def invalidate(self) -> None:
+        self.inner.invalidate()
 
     def update(self, counts, rng):
         return self.inner.update(counts, rng)

@@ -161,7 +161,7 @@ def test_one_changed_reward_moves_no_more_than_one_success() -> None:
 
 def test_a_failed_draw_spoils_the_sampler_inside() -> None:
     model = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
-    model.spoil()
+    model.invalidate()
     with pytest.raises(ValueError, match="after a draw that failed midway"):
         model.check(np.zeros((2, 2, 2)))
 

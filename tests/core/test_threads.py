@@ -249,7 +249,7 @@ class Once:
             raise BudgetExceeded("it was updated")
         time.sleep(1e-3)
 
-    def spoil(self):
+    def invalidate(self):
         self.updates = 1
 
     def update(self, counts, rng):
