@@ -31,27 +31,35 @@ from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.ledger import Ledger, drawn_twice
 from privrl.agents.observer import Observer, counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
-from privrl.costs import (
-    BatchCost,
-    DirichletCost,
-    DiscreteGaussianCost,
-    DiscreteLaplaceCost,
-    GaussianCost,
-    LaplaceCost,
-    NoPrivacy,
-    Relation,
-    SimplexCost,
-    Together,
-)
+from privrl.costs import DirichletCost
+from privrl.costs import GaussianCost
+from privrl.costs import Relation
+from privrl.costs.base import BatchCost
+from privrl.costs.base import NoPrivacy
+from privrl.costs.base import Together
+from privrl.costs.noise import DiscreteGaussianCost
+from privrl.costs.noise import DiscreteLaplaceCost
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.simplex import SimplexCost
 from privrl.envs import TabularMDP
 from privrl.files.files import read_bytes, save_private
 from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
 from privrl.files.shown import shown
-from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack
-from privrl.numerics.checks import check_count, check_positive, check_rng
+from privrl.files.states import Restorer
+from privrl.files.states import Snapshot
+from privrl.files.states import pack
+from privrl.files.states import settings_digest
+from privrl.files.states import settings_of
+from privrl.files.states import unpack
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_rng
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
+from privrl.numerics.randomness import SECRET
+from privrl.numerics.randomness import derived_rng
+from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import secret_rng
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw
@@ -186,7 +194,7 @@ def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
     """Write a checkpoint of an agent, and more plain data and arrays with it; see its ``save``."""
-    taken = Taken(_relations(agent))
+    taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {
         "agent": taken.inside(agent),
@@ -226,7 +234,7 @@ def load(
     try:
         arrays = unpack(head["arrays"], data)
         entered = _entered(path, head["draws"], ledger)
-        back = PutBack(arrays, (*_COSTS,), known)
+        back = Restorer(arrays, (*_COSTS,), known)
         settings, parts = head["settings"], head["tree"]["agent"]
         costs, numbers = back.value(head["tree"]["charges"])
         more = back.value(head["tree"]["more"])
@@ -242,7 +250,7 @@ def load(
     try:
         _accountant(agent).resume(costs, numbers)
         types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
-        PutBack(arrays, types, known).inside(agent, parts)
+        Restorer(arrays, types, known).inside(agent, parts)
     except (LookupError, TypeError, AttributeError) as error:
         raise _no_checkpoint(path) from error
     agent._entered = entered

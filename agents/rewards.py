@@ -335,8 +335,8 @@ class HatRewards(NoisyRewards):
     does: the same price as that of `NoisyRewards`, for as many points as one likes.
 
     Rewards that are paid on arrival cost less if those of steps in which the state follows itself
-    have points of their own, and noise of their own (`privrl.costs.DAMPED_REWARDS`). They have if
-    the sampler has such loops.
+    have points of their own, and noise of their own
+    (`privrl.costs.relations.DAMPED_REWARDS`). They have if the sampler has such loops.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def reward_loops(relation: Relation, *, points: int = _POINTS) -> BoolArray | No
     -------
     array of bool, shape (2 * points,), or None
         Which cells of a row are for steps in which the state follows itself; None where the
-        relation's table `privrl.costs.DAMPED_REWARDS` changes by no less than ``"rewards"``.
+        table `privrl.costs.relations.DAMPED_REWARDS` changes by no less than ``"rewards"``.
     """
     check_is("relation", relation, Relation)
     points = check_count("points", points, least=2)

@@ -14,8 +14,8 @@ from privrl.costs import (
     ReplaceEpisode,
     ReplaceRecord,
     ReplaceStep,
-    ReplaceTransition,
 )
+from privrl.costs.relations import ReplaceTransition
 from privrl.mechanisms import DirichletMechanism
 from privrl.samplers import NoisyCounts
 

@@ -9,8 +9,10 @@ from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP, PldAccountant, RdpAccountant
 from privrl.audit import audit_dirichlet
-from privrl.costs import Bound, DirichletCost, ReplaceRecord, SimplexCost
+from privrl.costs import DirichletCost, ReplaceRecord
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.costs.dirichlet import Bound
+from privrl.costs.simplex import SimplexCost
 from privrl.experiments.palette import colour
 from privrl.mechanisms import DirichletMechanism, design
 from privrl.mechanisms.design import expected_loss

@@ -17,7 +17,7 @@ from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
 from privrl.accounting import ApproxDP, RenyiDP, Target
-from privrl.costs import SimplexCost
+from privrl.costs.simplex import SimplexCost
 from privrl.experiments.palette import LOOKS, colour, look
 from privrl.mechanisms import (
     DirichletMechanism,

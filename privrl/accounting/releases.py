@@ -3,8 +3,11 @@
 A release is prepared first: everything that can be wrong is checked, and everything that can be
 computed beforehand is. Then the accountant is charged, then noise is drawn. An accountant that
 refuses has done nothing, and neither has the release. After any other exception, such as a
-KeyboardInterrupt or MemoryError, nobody knows what was charged or drawn. Then whatever took part is
-invalidated: it refuses all further releases, so no noise and no record can be used a second time.
+KeyboardInterrupt or MemoryError, the charge and the draw are uncertain. Then all parts are
+invalidated: they refuse all further releases, so no noise and no record can be used a second time.
+
+Every charge and every release passes `charge` and `release`. That is the release hook: an audit
+registers a watcher there (`privrl.audit.replay`). Without an audit nothing is kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +27,10 @@ Draw = Callable[[FloatArray, np.random.Generator], Released]
 
 
 class Watcher(Protocol):
-    """What stands at the gate."""
+    """The release hook of an audit: it sees every charge and makes every release."""
 
     def charged(self, cost: Cost) -> None:
-        """See what an accountant has recorded."""
+        """See a cost that an accountant has recorded."""
 
     def released(
         self,
@@ -37,7 +40,7 @@ class Watcher(Protocol):
         rng: np.random.Generator,
         draw: Draw[Released],
     ) -> Released:
-        """Make a release in place of the gate: of data that were checked and paid for."""
+        """Make a release of data that were checked and paid for."""
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -45,7 +48,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher stand at the gate, in this thread."""
+    """Pass all charges and releases of this thread to a watcher, while the block runs."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -54,7 +57,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 def charge(accountant: Accountant | None, cost: Cost) -> None:
-    """Tell an accountant, if there is one, what is about to be released; it may refuse."""
+    """Charge an accountant, if there is one, before a release; it may refuse."""
     if accountant is None:
         return
     if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):

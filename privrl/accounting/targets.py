@@ -424,33 +424,29 @@ def target_of(
     return PureDP(epsilon) if delta == 0 else ApproxDP(epsilon, delta)
 
 
-def check_target(target: object, otherwise: str = "", *, kinds: tuple[type, ...] = ()) -> None:
+def check_target(target: object, otherwise: str = "") -> None:
     """Check that a target is one, and show what to write in place of a number.
-
-    Parameters
-    ----------
-    target
-        What is checked.
-    otherwise : str
-        The end of the message.
-    kinds : tuple of types
-        The targets that will do, if not all.
 
     Raises
     ------
     ValueError
-        If it is no target, or of another kind.
+        If it is none; the message ends with ``otherwise``.
     """
-    if isinstance(target, kinds or Target):
-        return
+    if not isinstance(target, Target):
+        raise wrong_target(
+            target, ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP, otherwise=otherwise
+        )
+
+
+def wrong_target(target: object, *kinds: type[Target], otherwise: str = "") -> ValueError:
+    """Return the refusal of what is no target of some kinds."""
     hint = ""
     if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
         hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or RenyiDP(2, {target!r})"
-    names = [kind.__name__ for kind in kinds or (ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP)]
+    names = [f"{kind.__name__}(...)" for kind in kinds]
     said = repr(target) if isinstance(target, Target) else shown(target)
-    raise ValueError(
-        f"target must be {', '.join(f'{name}(...)' for name in names[:-1])} or {names[-1]}(...), "
-        f"got {said}{hint}{otherwise}."
+    return ValueError(
+        f"target must be {', '.join(names[:-1])} or {names[-1]}, got {said}{hint}{otherwise}."
     )
 
 

@@ -1,65 +1,29 @@
 """What one use of a mechanism costs, exactly, and under which relation.
 
-A `Relation` says which data sets are neighbours, as the changes that it makes to tables of counts.
-A `Cost` tells what releasing such a table costs under it: Rényi divergence, delta, epsilon.
+A `Relation` lists the neighbouring data sets, as the changes that it makes to tables of counts. A
+`Cost` gives the cost of a release under it: Rényi divergence, delta and epsilon. Further costs are
+in `privrl.costs.noise`, `privrl.costs.choice`, `privrl.costs.simplex` and `privrl.costs.base`, and
+further relations in `privrl.costs.relations`.
 """
 
-from privrl.costs.base import BatchCost, Cost, NoPrivacy, PairsCost, Together, together
-from privrl.costs.choice import ChoiceCost
-from privrl.costs.dirichlet import Bound, DirichletCost
-from privrl.costs.noise import (
-    DiscreteGaussianCost,
-    DiscreteLaplaceCost,
-    GaussianCost,
-    LaplaceCost,
-)
+from privrl.costs.base import Cost
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import (
-    DAMPED,
-    DAMPED_REWARDS,
-    NORMS,
-    SUMS,
-    AddRemovePerson,
     AddRemoveRecord,
-    ChangeVector,
-    PaperStep,
-    PaperStepWarning,
     Relation,
     ReplaceEpisode,
-    ReplacePerson,
     ReplaceRecord,
     ReplaceStep,
-    ReplaceTransition,
 )
-from privrl.costs.simplex import SimplexCost
 
 __all__ = [
-    "DAMPED",
-    "DAMPED_REWARDS",
-    "NORMS",
-    "SUMS",
-    "AddRemovePerson",
     "AddRemoveRecord",
-    "BatchCost",
-    "Bound",
-    "ChangeVector",
-    "ChoiceCost",
     "Cost",
     "DirichletCost",
-    "DiscreteGaussianCost",
-    "DiscreteLaplaceCost",
     "GaussianCost",
-    "LaplaceCost",
-    "NoPrivacy",
-    "PairsCost",
-    "PaperStep",
-    "PaperStepWarning",
     "Relation",
     "ReplaceEpisode",
-    "ReplacePerson",
     "ReplaceRecord",
     "ReplaceStep",
-    "ReplaceTransition",
-    "SimplexCost",
-    "Together",
-    "together",
 ]

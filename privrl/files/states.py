@@ -1,4 +1,4 @@
-"""What objects remember between calls, as plain data and arrays, for files that are read back.
+"""Snapshots of what objects remember between calls, as plain data and arrays for files.
 
 A class names the attributes that change in its use, in ``remembered``, and those that only follow
 from these, in ``derived``; all others are settings. To restore is to make an object of the same
@@ -54,13 +54,13 @@ def _said(thing: object, which: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in reversed(said) for name in names))
 
 
-class Taken:
-    """What was taken of objects: a tree of plain data, in which arrays stand by their number.
+class Snapshot:
+    """A snapshot of objects: a tree of plain data that refers to arrays by number.
 
     Parameters
     ----------
     known : sequence
-        What is there where it is put back, and stands in the tree by its number too.
+        Objects that exist where the snapshot is restored; the tree refers to them by number.
     """
 
     def __init__(self, known: Sequence[object] = ()) -> None:
@@ -126,8 +126,8 @@ class Taken:
         }
 
 
-class PutBack:
-    """Put back what was taken.
+class Restorer:
+    """Restore objects from a snapshot.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class PutBack:
     types : iterable of types
         Dataclasses and named tuples that may be made.
     known : sequence
-        As for `Taken`.
+        As for `Snapshot`.
     """
 
     def __init__(

@@ -17,7 +17,11 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target, check_target
+from privrl.accounting.targets import ApproxDP
+from privrl.accounting.targets import RenyiDP
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import check_target
+from privrl.accounting.targets import wrong_target
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
@@ -236,14 +240,14 @@ class DirichletMechanism(Mechanism[FloatArray]):
         privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2.
         """
         check_count("count", count)
-        check_target(target, kinds=(RenyiDP, ApproxDP))
         relation = check_relation(relation, ReplaceRecord())
         if isinstance(target, RenyiDP):
             part = RenyiDP(target.order, target.epsilon / count * (1 - 1e-12))
             setting = dkl_algorithm_1(part, relation=relation, table=table)
-        else:
-            assert isinstance(target, ApproxDP)
+        elif isinstance(target, ApproxDP):
             setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)
+        else:
+            raise wrong_target(target, RenyiDP, ApproxDP)
         return cls(
             weight=setting.weight, alpha=setting.alpha, relation=relation, table=table, bound="dkl"
         )

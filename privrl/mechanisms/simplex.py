@@ -51,7 +51,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         The paper's N: how many vectors are averaged. With 1, the vector itself is released.
     bound : {"exact", "sim"}
         How the cost is counted: exactly, or by the paper's Theorems 1 and 2
-        (`privrl.costs.SimplexCost`), which need ``weight * eta`` and ``weight * eta_bar``
+        (`privrl.costs.simplex.SimplexCost`), which need ``weight * eta`` and ``weight * eta_bar``
         to be at least 1.
 
     Raises

@@ -27,7 +27,9 @@ from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
-from privrl.files.states import Taken, pack, unpack
+from privrl.files.states import Snapshot
+from privrl.files.states import pack
+from privrl.files.states import unpack
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise
@@ -85,7 +87,7 @@ def learn(agent: TabularAgent, first: int, last: int, seed: int = 0) -> None:
 
 def state_of(agent: TabularAgent) -> str:
     """All that an agent remembers, and what it was charged, but for the times."""
-    taken = Taken(checkpoints._relations(agent))
+    taken = Snapshot(checkpoints._relations(agent))
     tree = taken.inside(agent)
     heads, data = pack(taken.arrays)
     entries = [(repr(entry.cost), entry.count) for entry in agent.accountant.journal]

@@ -20,15 +20,9 @@ from privrl.accounting import (
     RenyiDP,
 )
 from privrl.accounting.journal import Entry
-from privrl.costs import (
-    BatchCost,
-    DirichletCost,
-    GaussianCost,
-    LaplaceCost,
-    ReplaceRecord,
-    ReplaceStep,
-    Together,
-)
+from privrl.costs import DirichletCost, GaussianCost, ReplaceRecord, ReplaceStep
+from privrl.costs.base import BatchCost, Together
+from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import Relation
 from privrl.mechanisms import GaussianMechanism
 from privrl.numerics.printing import up

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, get_origin
 
 import damage
@@ -17,9 +18,7 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites",
-    "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
-    "offline", "samplers",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training", "mechanisms", "models", "offline", "samplers",
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
@@ -33,15 +32,13 @@ _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kin
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "ChangeVector", "Cost", "Mechanism", "PairsCost", "RewardModel", "Sampler", "Schedule", "TabularAgent", "Callback",
+            "Accountant", "Cost", "Mechanism", "RewardModel", "Sampler", "Schedule", "TabularAgent", "Callback", "Target",
         ),
         _PROTOCOL,
     ),
     **dict.fromkeys(
         (
-            "Account", "Amount", "BudgetExceeded", "Entry", "LedgerAccountant", "LedgerError", "LoggedPolicy", "PaperStepWarning",
-            "PolicyValue", "Receipt", "ReleasedPolicy",
-            "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "Stretch",
+            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "Stretch",
         ),
         _RESULT,
     ),
@@ -49,7 +46,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         ("run_suite", "read_partitions", "read_partitioned_records",
          "train", "learn_counts", "from_minari", "run_job", "audit_replay",
-         "TabularVectorEnv", "default_path", "Job"), _LONG,
+         "TabularVectorEnv", "Job"), _LONG,
     ),
     "load": "fetches files from other machines",
     "networks": "takes no arguments",
@@ -76,17 +73,23 @@ def names() -> Iterator[tuple[str, Any]]:
                 yield (name if folder != "experiments.suites" else f"suites.{name}"), found
 
 
+def _names_in(folder: str, *modules: str) -> SimpleNamespace:
+    """Return the names of some modules of a folder, also those that it does not export."""
+    found: dict[str, Any] = {}
+    for module in modules:
+        found |= vars(importlib.import_module(f"privrl.{folder}.{module}"))
+    return SimpleNamespace(**found)
+
+
 def table() -> dict[str, Valid]:
     """Return a valid call of each name, and of what else users call."""
     from privrl import (
         accounting,
         agents,
         audit,
-        costs,
         data,
         envs,
         experiments,
-        ledger,
         mechanisms,
         models,
         offline,
@@ -125,6 +128,8 @@ def table() -> dict[str, Valid]:
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 
+    costs = _names_in("costs", "base", "choice", "dirichlet", "noise", "relations", "simplex")
+    ledger = _names_in("accounting", "amounts", "budgets", "journal", "ledger", "ledger_file")
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
     target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
     noise = costs.GaussianCost(sigma=3.0, relation=record)

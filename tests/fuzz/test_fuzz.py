@@ -27,7 +27,8 @@ from kinds import KINDS, Kind, prepare
 import privrl
 from privrl import secret_rng
 from privrl.accounting import RdpAccountant
-from privrl.costs import LaplaceCost, ReplaceRecord
+from privrl.costs import ReplaceRecord
+from privrl.costs.noise import LaplaceCost
 
 pytestmark = pytest.mark.needs("bokeh", "pyarrow")
 RUN = Path(__file__).with_name("run.py")

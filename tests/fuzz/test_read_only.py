@@ -9,7 +9,8 @@ import gymnasium as gym
 import pytest
 
 from privrl.accounting import Ledger, RenyiDP
-from privrl.costs import LaplaceCost, ReplaceEpisode
+from privrl.costs import ReplaceEpisode
+from privrl.costs.noise import LaplaceCost
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 
 #: What can be assigned, by the class that has it, since no statement rests on it.

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from privrl.accounting import Budget, BudgetExceeded, Ledger
-from privrl.costs import LaplaceCost, ReplaceRecord
+from privrl.costs import ReplaceRecord
+from privrl.costs.noise import LaplaceCost
 from privrl.mechanisms import LaplaceMechanism
 
 UNIT = ReplaceRecord()

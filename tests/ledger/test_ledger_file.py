@@ -21,7 +21,8 @@ from privrl.accounting import ApproxDP, Budget, BudgetExceeded, Ledger, LedgerEr
 from privrl.accounting import ledger as ledger_module
 from privrl.accounting.ledger import LedgerAccountant
 from privrl.accounting.ledger_file import LedgerFile, default_path
-from privrl.costs import LaplaceCost, ReplaceRecord
+from privrl.costs import ReplaceRecord
+from privrl.costs.noise import LaplaceCost
 from privrl.mechanisms import LaplaceMechanism
 from privrl.models import histogram
 
@@ -370,7 +371,8 @@ def test_a_limit_on_files_is_refused_as_a_full_disk_is(book: Ledger) -> None:
     code = f"""
 import resource, signal
 import numpy as np
-from privrl.costs import LaplaceCost, ReplaceRecord
+from privrl.costs import ReplaceRecord
+from privrl.costs.noise import LaplaceCost
 from privrl.accounting import Ledger, LedgerError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

@@ -7,7 +7,8 @@ import pytest
 import stress
 
 from privrl.accounting import Budget, BudgetExceeded, Ledger
-from privrl.costs import LaplaceCost, ReplaceRecord
+from privrl.costs import ReplaceRecord
+from privrl.costs.noise import LaplaceCost
 
 COST = LaplaceCost(scale=2.0, relation=ReplaceRecord())
 

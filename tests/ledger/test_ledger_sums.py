@@ -23,18 +23,9 @@ from privrl.accounting.ledger import DataSet, LedgerAccountant
 from privrl.accounting.ledger_file import Transaction
 from privrl.accounting.names import one_spelling
 from privrl.agents import PSRL
-from privrl.costs import (
-    AddRemoveRecord,
-    BatchCost,
-    DirichletCost,
-    GaussianCost,
-    LaplaceCost,
-    NoPrivacy,
-    Relation,
-    ReplaceRecord,
-    Together,
-)
-from privrl.costs.base import pure_ratio
+from privrl.costs import AddRemoveRecord, DirichletCost, GaussianCost, Relation, ReplaceRecord
+from privrl.costs.base import BatchCost, NoPrivacy, Together, pure_ratio
+from privrl.costs.noise import LaplaceCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.mechanisms import GaussianMechanism

@@ -468,7 +468,7 @@ def test_bad_specifications_are_refused(changes, message):
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "invalidate",
     [
         lambda frame: frame.iloc[:0],
         lambda frame: frame.drop(columns="e"),
@@ -477,11 +477,11 @@ def test_bad_specifications_are_refused(changes, message):
         lambda frame: frame.assign(d=None),
     ],
 )
-def test_bad_records_cost_nothing_and_are_not_shown(net, rng, spoil):
+def test_bad_records_cost_nothing_and_are_not_shown(net, rng, invalidate):
     accountant = RdpAccountant()
     frame = net.sample(30, rng)
     with pytest.raises(ValueError, match=r"frame|column") as caught:
-        spec().fit(spoil(frame), rng, accountant=accountant)
+        spec().fit(invalidate(frame), rng, accountant=accountant)
     assert "secret" not in str(caught.value)
     assert "99" not in str(caught.value)
     assert accountant.rdp.max() == 0

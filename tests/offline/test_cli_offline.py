@@ -505,7 +505,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     arguments: list[str], message: str, folder: Path, monkeypatch
 ) -> None:
     """Nothing is spent either: no release is made."""
-    spoil(folder)
+    invalidate(folder)
     monkeypatch.setattr("privrl.accounting.releases.release", _never)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     result = run(*arguments)
@@ -521,7 +521,7 @@ def _never(*_: object) -> None:
     raise AssertionError("something was released")
 
 
-def spoil(folder: Path) -> None:
+def invalidate(folder: Path) -> None:
     """Write files that something is wrong with."""
     header = "patient,hour,glucose,ward,dose,left\n"
     for name, content in {
