@@ -23,7 +23,10 @@ from privrl.numerics.randomness import secret_rng
 
 EVIL = "<b>one & 'two'</b>"
 RESULTS = {
-    "audit": ("AuditResult", "LawResult", "ReplayResult", "SeparationResult"),
+    "audit.black_box": ("AuditResult",),
+    "audit.laws": ("LawResult",),
+    "audit.replay": ("ReplayResult",),
+    "audit.separations": ("SeparationResult",),
     "envs": ("Released", "Worth"),
     "models": ("BayesNet", "PrivateHistogram", "PrivateNaiveBayes"),
     "offline": ("Estimate", "LogFacts", "LoggedPolicy", "PolicyValue", "ReleasedPolicy"),
