@@ -23,7 +23,9 @@ EVIL = "<b>one & 'two'</b>"
 RESULTS = {
     "audit": ("AuditResult", "LawResult", "ReplayResult", "SeparationResult"),
     "envs": ("Released", "Worth"),
-    "models": ("BayesNet", "PrivateHistogram", "PrivateNaiveBayes"),
+    "models": ("PrivateNaiveBayes",),
+    "models.bayes_net.network": ("BayesNet",),
+    "models.histograms.result": ("PrivateHistogram",),
     "offline": ("Estimate", "LogFacts", "LoggedPolicy", "PolicyValue", "ReleasedPolicy"),
     "experiments.suites": ("SuiteResult",),
     "experiments.sweeps": ("SweepResult",),
