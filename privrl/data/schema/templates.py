@@ -213,8 +213,8 @@ def _there(path: Path) -> dict[str, Any]:
                 column_of(name, column)
     except ValueError as error:
         raise ValueError(
-            f"{path.name} exists and is not a schema to complete: {str(error).rstrip('.')}. Correct "
-            "it, or write another file: --out."
+            f"{path.name} exists and is not a schema to complete: {str(error).rstrip('.')}. "
+            "Correct it, or write another file: --out."
         ) from None
     return columns
 
