@@ -90,7 +90,7 @@ def _end(total: int, final: int) -> int:
 
 def _after(total: int, dealer: int, ace: bool, card: int) -> int:
     """Return the state that a card leads to."""
-    # Without a high ace there is none, or the total is too large for it ever to be one again.
+    # Without a high ace: no ace, or the total stays too large for one.
     total, ace = _counted(total - 10 * ace + card, ace or card == 1)
     if total > 21:
         return _LOST

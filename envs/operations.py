@@ -214,7 +214,7 @@ def _checked_chances(name: str, chances: ArrayLike) -> NDArray[np.float64]:
     if (
         chances.ndim != 1
         or not (chances >= 0).all()
-        or not abs(chances.sum() - 1) <= 1e-9  # NaN, too, is not
+        or not abs(chances.sum() - 1) <= 1e-9  # also refuses NaN
     ):
         raise ValueError(
             f"{name} must be one row of probabilities that sum to 1 within 1e-9, got {chances}; "

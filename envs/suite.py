@@ -224,7 +224,7 @@ def benchmark(name: str) -> Benchmark:
 
 def _unknown(name: str) -> str:
     kinds = ", ".join(family.pattern(kind) for kind, family in FAMILIES.items())
-    # A family is no task: what is suggested is one of its members.
+    # A family is not a task: suggest one of its members.
     tasks = {kind.lower(): family.smallest(kind) for kind, family in FAMILIES.items()}
     tasks |= {task.lower(): task for task in SUITE}
     near = difflib.get_close_matches(name.lower(), tasks, n=1)

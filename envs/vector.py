@@ -89,7 +89,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         self._next_row = np.multiply(self._rows.next_state, mdp.n_actions, dtype=np.float64)
         reward = np.broadcast_to(mdp.reward_table, mdp.transition.shape)
         self._reward = reward[mdp.transition > 0]  # in the order of the entries
-        # What is no action leads beyond all rows, where no entry is, which saves a check.
+        # Unknown actions point beyond all rows, to no entry, which saves a check.
         self._action_row = np.append(np.arange(mdp.n_actions, dtype=np.float64), np.inf)
         self._no_action = np.uintp(mdp.n_actions)
 

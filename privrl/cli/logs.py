@@ -27,7 +27,7 @@ LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
 )
 SCHEMA: Final = typer.Option(
-    "--schema", help="What its columns mean: a LogSchema file, see privrl schema --log."
+    "--schema", help="The meaning of its columns: a LogSchema file, see privrl schema --log."
 )
 Person = Annotated[
     str | None, typer.Option(help="The column of persons, in place of the schema's.")
@@ -37,7 +37,7 @@ Unit = Annotated[
     typer.Option(
         "--relation",
         help="A person, with all episodes, by add-remove, or by replace: their number is public. "
-        "A person is whatever the column of persons tells apart.",
+        "The column of persons identifies a person.",
     ),
 ]
 Workers = Annotated[

@@ -200,7 +200,7 @@ def _names_of(
         if documented is None or len(documented.names) != none.fields:
             raise
     OUT.print(
-        f"{escape(path.name)} has no row of names: its first line is like a record, of "
+        f"{escape(path.name)} has no row of names: its first line looks like a record, of "
         f"{len(documented.names)} fields, as the documentation has columns. If they are these, in "
         "this order, make a copy that begins with them, and use that:"
     )
@@ -240,7 +240,7 @@ def _in_use(header: tuple[str, ...], out: Path, named_so: set[str]) -> tuple[str
     left = [each for each in header if each not in names]
     if left and names:
         OUT.print(
-            f"Left out, as {escape(out.name)} has not: [bold]{escape(', '.join(left))}[/]; "
+            f"Left out, because {escape(out.name)} lacks them: [bold]{escape(', '.join(left))}[/]; "
             "--columns adds more."
         )
     return names or header
@@ -263,10 +263,10 @@ def _tell_documented(documented: "Documentation", names: tuple[str, ...]) -> Non
         OUT.print(f"The classes of the documentation are taken to be {escape(str(known.classes))}.")
     silent = [name for name in names if name not in known.names]
     if silent:
-        OUT.print(f"The documentation says nothing of {escape(', '.join(silent))}.")
+        OUT.print(f"The documentation leaves out {escape(', '.join(silent))}.")
     if len(known.names) < len(documented.names):
         more = len(documented.names) - len(known.names)
-        OUT.print(f"It has {more} more column{'s' * (more > 1)}, which the file has not.")
+        OUT.print(f"It has {more} more column{'s' * (more > 1)}, which the file lacks.")
 
 
 def _tell_log(written: "Written") -> None:
@@ -290,22 +290,22 @@ def _tell(written: "Written", *, has_rest: bool, log: bool) -> None:
         return
     if written.kept:
         OUT.print(
-            f"Left as they were filled in: [bold]{escape(_some(written.kept))}[/]; to have one "
+            f"Kept as they were filled in: [bold]{escape(_some(written.kept))}[/]; to have one "
             "made anew, delete it from the file first."
         )
     unbounded = written.unbounded
     others = [name for name in written.unfilled if name not in unbounded]
     if unbounded:
         OUT.print(
-            f"Fill in the bounds of [bold]{escape(_some(unbounded))}[/], from what everybody "
-            "may know and not from the data: the same command again with"
+            f"Fill in the bounds of [bold]{escape(_some(unbounded))}[/], from public "
+            "knowledge and not from the data: the same command again with"
         )
         options = " ".join(f"--numeric {shlex.quote(name)}=LOW:HIGH" for name in unbounded)
         OUT.print(f"  {escape(options)}", soft_wrap=True)
     if others:
         OUT.print(
-            f"Fill in the categories of [bold]{escape(_some(others))}[/], from what everybody "
-            "may know and not from the data: in the file, or the same command again with "
+            f"Fill in the categories of [bold]{escape(_some(others))}[/], from public "
+            "knowledge and not from the data: in the file, or the same command again with "
             f"--categories {escape(shlex.quote(others[0]))}=A,B,C. Numeric ones get bins by "
             f"--numeric {escape(shlex.quote(others[0]))}=LOW:HIGH. What is not to be used, such as "
             "names and numbers of persons, is deleted from the file."

@@ -66,7 +66,7 @@ def test_of_hundreds_of_columns_some_are_told(tmp_path: Path) -> None:
     names = ",".join(f"x{i}" for i in range(300))
     result = run("schema", "--columns", names, "--out", tmp_path / "s.toml")
     assert "Fill in the categories of x0, x1, " in said(result)
-    assert ", x19 and 280 more, from what everybody may know" in said(result)
+    assert ", x19 and 280 more, from public knowledge" in said(result)
 
 
 def test_schema_of_names(tmp_path: Path) -> None:

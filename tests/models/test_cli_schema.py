@@ -296,7 +296,7 @@ def test_a_file_laid_out_otherwise_holds_the_same(tmp_path: Path) -> None:
 def test_what_is_no_schema_is_left_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(ValueError, match="is no schema to add to"):
+    with pytest.raises(ValueError, match="is not a schema to complete"):
         write_template(path, ["job"])
     assert path.read_text() == text
 
@@ -459,7 +459,7 @@ def test_columns_that_are_not_to_be_used_stay_away(folder: Path) -> None:
     text = Path("schema.toml").read_text()
     Path("schema.toml").write_text(text[: text.index("[columns.income]")])
     again = run("schema --csv people.csv --categories workclass=Private,State-gov --missing all")
-    assert "Left out, as schema.toml has not: income; --columns adds more." in said(again)
+    assert "Left out, because schema.toml lacks them: income; --columns adds more." in said(again)
     assert "Nothing is left to fill in." in said(again)
     assert Schema.load("schema.toml").names == ("age", "workclass")
     more = run("schema --csv people.csv --categories income=a,b")
@@ -470,7 +470,7 @@ def test_columns_that_are_not_to_be_used_stay_away(folder: Path) -> None:
     wrong = run("schema --csv people.csv --header --columns wage --out other.toml")
     assert "columns must be one of 'age', 'workclass', 'income', got 'wage'" in said(wrong)
     Path("other.toml").write_text("no schema")
-    assert "is there and is no schema" in said(
+    assert "exists and is not a schema" in said(
         run("schema --csv people.csv --header --out other.toml")
     )
 
@@ -511,4 +511,4 @@ def test_the_names_of_a_documentation_are_enough(folder: Path) -> None:
     assert Schema.load("schema.toml").columns["income"] == Categories((">50K", "<=50K"))
     assert "The classes of the documentation are taken to be income." in said(result)
     result = run("schema --columns age,shoe,hat --from-documentation people.names --out t.toml")
-    assert "The documentation says nothing of shoe, hat." in said(result)
+    assert "The documentation leaves out shoe, hat." in said(result)

@@ -687,7 +687,7 @@ def test_a_template_of_numbers_is_complete(tmp_path) -> None:
 
 def test_a_template_replaces_nothing(tmp_path) -> None:
     path = written(tmp_path, "filled in")
-    with pytest.raises(ValueError, match="no schema to add to"):
+    with pytest.raises(ValueError, match="not a schema to complete"):
         write_template(path, ["job"])
     assert path.read_text() == "filled in"
 

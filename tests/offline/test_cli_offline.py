@@ -477,7 +477,7 @@ MORE = [
     (["fit-policy", "--from-model", "empty", "--discount", "2"], "discount must be"),
     (["schema", "--log", "--columns", "a,a"], "different"),
     (["schema", "--log", "--columns", "a", "--out", "visits.csv"], "must end in .toml or .json"),
-    (["schema", "--log", "--columns", "a", "--out", "bad.toml"], "is no schema of a log"),
+    (["schema", "--log", "--columns", "a", "--out", "bad.toml"], "is not a schema of a log"),
     (["schema", "--log", "--columns", "a", "--person", "p", "--order", "p"], "one role"),
     (["schema", "--columns", "a", "--person", "p"], "need --log"),
     (["schema", "--log", "--columns", "a", "--out", "s.yaml"], "must end in .toml or .json"),

@@ -276,7 +276,7 @@ def _read_spam(folder: Path) -> pd.DataFrame:
 # Adult: categories as in adult.names, where "?" marks what is missing. It says that persons are
 # over 16 and work at least an hour a week; the other ends, and those of the capital, are a choice.
 # The schema has the paper's number of attributes, 13 of 14. Which one the paper left out is not
-# known: here it is fnlwgt, a row's weight in the survey, which is no attribute of a person.
+# known: here it is fnlwgt, a row's weight in the survey, not an attribute of a person.
 
 _ADULT: dict[str, Column] = {
     "age": Bins((17, 20, 30, 40, 50, 60, 70, 80, 90)),

@@ -180,7 +180,7 @@ def _with_persons(episodes: Iterable[Any], person: Person | None) -> Iterable[tu
         return ((each, None if person is None else person(each)) for each in episodes)
     if isinstance(person, str) or not isinstance(person, Sequence | np.ndarray):
         raise ValueError(
-            "person must be a callable, or list whose each episode is, got "
+            "person must be a callable, or list the person of each episode, got "
             f"{type(person).__name__}."
         )
     return _paired(episodes, person)
@@ -193,7 +193,7 @@ def _paired(episodes: Iterable[Any], persons: Sequence[Any]) -> Iterable[tuple[A
             yield episode, persons[count - 1]
     if count != len(persons):
         raise ValueError(
-            "person must list whose each episode is, got another number than episodes."
+            "person must list the person of each episode, got another number than episodes."
         )
 
 

@@ -239,7 +239,7 @@ def _undamaged(path: Path, read: Callable[[], Any]) -> Any:
     if path.is_fifo():  # whose beginning is read once
         raise ValueError(f"{path.name} must be a Parquet file, got a pipe.")
     check_ends(path)
-    with path.open("rb"):  # whoever may not read it is told so
+    with path.open("rb"):  # raises without permission
         pass
     with suppress(_pyarrow().ArrowException, OSError):
         return read()

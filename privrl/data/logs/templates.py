@@ -147,8 +147,8 @@ def _there(path: Path) -> dict[str, Any]:
     except ValueError as error:
         wrong = str(error).rstrip(".")
     raise ValueError(
-        f"{path.name} exists and is no schema of a log to complete: {wrong}. Correct it, or write "
-        "another file: --out."
+        f"{path.name} exists and is not a schema of a log to complete: {wrong}. Correct it, or "
+        "write another file: --out."
     )
 
 

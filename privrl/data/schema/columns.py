@@ -397,7 +397,7 @@ def _check_edges(edges: Iterable[float]) -> tuple[float, ...]:
             raise ValueError(f"edges must be numbers, got {shown(edge)}.")
         if not abs(edge) < math.inf:
             raise ValueError(
-                f"edges must be finite, got {shown(edge)}; what lies outside is clipped."
+                f"edges must be finite, got {shown(edge)}; values outside are clipped."
             )
         try:
             checked.append(float(edge) + 0.0)  # −0 and 0 are one edge

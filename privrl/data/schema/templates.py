@@ -26,11 +26,10 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 
 _ADVICE = """\
-# A schema is public. Fill in each empty list of categories from what everybody may know of the
-# column, not from the data: texts in quotes, whole numbers, or true and false, at least two.
-# other = true adds a cell for whatever is unknown or missing, missing = true one for whatever is
-# missing or no number. Without them a record that does not fit stops the reading, which tells of
-# it. whole = true says that a column has whole numbers.
+# A schema is public. Fill in each empty list of categories from public knowledge, not from the
+# data: texts in quotes, whole numbers, or true and false, at least two. other = true adds a cell
+# for unknown and missing values, missing = true one for missing values in bins. Without them a
+# record that does not fit stops the reading, which reveals it. whole = true is for whole numbers.
 
 """
 
@@ -214,8 +213,8 @@ def _there(path: Path) -> dict[str, Any]:
                 column_of(name, column)
     except ValueError as error:
         raise ValueError(
-            f"{path.name} is there and is no schema to add to: {str(error).rstrip('.')}. Mend it, "
-            "or write another file: --out."
+            f"{path.name} exists and is not a schema to complete: {str(error).rstrip('.')}. "
+            "Correct it, or write another file: --out."
         ) from None
     return columns
 
