@@ -93,7 +93,7 @@ def conditions_text(results: pd.DataFrame) -> str:
     draws = results["draw"].nunique()
     worst = summary(results)["error"].max()
     return (
-        f"Mean (least) score; *as treated*: of what was done. Privacy unit: {UNIT}. Logs: {logs}; "
+        f"Mean (least) score; *as treated*: of the behaviour policy. Privacy unit: {UNIT}. Logs: {logs}; "
         f"{draws} draw{'s' * (draws > 1)} of each. Standard errors are at most {score_text(worst)}."
     )
 
