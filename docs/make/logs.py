@@ -188,9 +188,9 @@ def _coverage() -> str:
         "width, no privacy"
     )
     return pages.table(header, rows) + (
-        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values without public "
-        "facts, and with actions and propensities known; given policies with both, from as many other "
-        f"persons. Votes state no value. {_UNIT}"
+        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values without "
+        "public facts, and with actions and propensities known; given policies with both, from as "
+        f"many other persons. Votes state no value. {_UNIT}"
     )
 
 
