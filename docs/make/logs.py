@@ -188,9 +188,9 @@ def _coverage() -> str:
         "width, no privacy"
     )
     return pages.table(header, rows) + (
-        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values with nothing "
-        "told, and with actions and chances told; given policies with both, from as many other "
-        f"persons. Votes state no value. {_UNIT}"
+        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values without "
+        "public facts, and with actions and propensities known; given policies with both, from as "
+        f"many other persons. Votes state no value. {_UNIT}"
     )
 
 
@@ -240,7 +240,8 @@ def _icu() -> str:
     if not _there():
         return _SKIPPED
     world = icu_world(_WHEEL)
-    results = pages.numbers("logs", lambda: _results("icu", Study(), [world]))
+    study = Study(sizes=_FEW.sizes)
+    results = pages.numbers("logs", lambda: _results("icu", study, [world]))
     pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
     return "\n\n".join([_described([world]), _table(results)])
 

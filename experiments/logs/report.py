@@ -93,8 +93,9 @@ def conditions_text(results: pd.DataFrame) -> str:
     draws = results["draw"].nunique()
     worst = summary(results)["error"].max()
     return (
-        f"Mean (least) score; *as treated*: of what was done. Privacy unit: {UNIT}. Logs: {logs}; "
-        f"{draws} draw{'s' * (draws > 1)} of each. Standard errors are at most {score_text(worst)}."
+        f"Mean (least) score; *as treated*: of the behaviour policy. Privacy unit: {UNIT}. "
+        f"Logs: {logs}; {draws} draw{'s' * (draws > 1)} of each. "
+        f"Standard errors are at most {score_text(worst)}."
     )
 
 
