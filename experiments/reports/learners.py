@@ -347,7 +347,7 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     )
 
 
-def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -> Section:
+def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: tuple[str, str, str]) -> Section:
     """Return the learning curve: means of blocks of episodes."""
     rewards = record["reward"].to_numpy(float)
     blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
@@ -368,7 +368,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -
         series=(
             Series(
                 "agent", x=_floats(ends), y=_floats(mean), low=_floats(mean - half),
-                high=_floats(mean + half), colour=colour(kind),
+                high=_floats(mean + half), colour=kind[0],
             ),
         ),
         levels=levels,

@@ -33,14 +33,13 @@ FOLDERS_LEFT_OUT = {
 
 _PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
 _RESULT = "what other calls return; users do not make it"
-_PICTURE = "draws what another call returned"
 _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kind of its own"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
             "Accountant", "ChangeVector", "Cost", "DirichletSampler", "Law", "Mechanism",
-            "PaidSampler", "PairsCost", "Posterior", "RewardModel", "Sampler", "Schedule",
-            "TabularAgent", "HistogramMechanism", "Callback",
+            "PaidSampler", "PairsCost", "Posterior", "Sampler",
+            "TabularAgent", "HistogramMechanism",
         ),
         _PROTOCOL,
     ),
@@ -50,19 +49,18 @@ LEFT_OUT: dict[str, str] = {
             "Estimate", "LawResult", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
             "PaperStepWarning", "PartitionedLog", "PartitionedRecords",
             "PolicyValue", "Receipt", "ReleasedPolicy",
-            "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
-            "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
-            "BayesNet", "Documentation", "NoHeader", "Stretch", "Written", "Dataset",
+            "ReplayResult", "SeparationResult",
+            "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
+            "BayesNet", "Documentation", "NoHeader", "Written", "Dataset",
         ),
         _RESULT,
     ),
-    **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
          "icu_sepsis", "Study", "sepsis_simulator",
-         "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
+         "icu_sepsis_choices", "clinics", "train", "from_minari",
          "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
-         "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
+         "RiverSwimVectorEnv", "TabularVectorEnv", "default_path"), _LONG,
     ),
     "load": "fetches files from other machines",
     "networks": "takes no arguments",
