@@ -347,7 +347,9 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     )
 
 
-def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: tuple[str, str, str]) -> Section:
+def _learned(
+    record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: tuple[str, str, str]
+) -> Section:
     """Return the learning curve: means of blocks of episodes."""
     rewards = record["reward"].to_numpy(float)
     blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
