@@ -1,9 +1,10 @@
-"""Checkpoints of agents: files from which one goes on, whatever stopped it, as if nothing had.
+"""Checkpoints of agents: files from which a stopped run resumes with the same results.
 
-A checkpoint is not private: it holds raw counts, and the state of the noise. It is for its owner
-alone, and never to be shared. An agent of secret randomness that was saved once enters each further
-draw in a ledger before it is made, so that nobody who goes on from the checkpoint makes that draw
-of other data (`Draws`).
+A checkpoint is not private: it holds raw counts and the state of the noise. Never share it. Once an
+agent of secret randomness was saved, it enters each later draw in a ledger before it makes the
+draw. A run that resumes from the checkpoint can then not repeat that draw with other data
+(`Draws`). A checkpoint holds all charges of the agent's accountant, also those of other agents
+that share it in the same process.
 """
 
 import hashlib
@@ -380,26 +381,27 @@ class Checkpointed(Observer):
             )
 
     def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
-        """Write a checkpoint, from which an agent made alike goes on as this one would.
+        """Write a checkpoint, from which an agent of the same settings resumes.
 
-        It is **not private**: it holds raw counts and the state of the noise. The file is for its
-        owner alone (mode 0600), replaces one that was there, and is whole or not there.
+        It is **not private**: it holds raw counts and the state of the noise. Only its owner can
+        read the file (mode 0600). It replaces an older file, and is never half-written. It holds
+        all charges of the accountant, also those of other agents that share it.
 
         Parameters
         ----------
         path : str or path-like
             The file.
         ledger : Ledger, optional
-            Where draws are entered from the first checkpoint on, so that no draw is repeated with
-            other data by whoever goes on from one of them; by default the user's own. Not for an
-            agent whose generator is seeded: it makes no claim.
+            Where draws are entered from the first checkpoint on, so that a resumed run repeats no
+            draw with other data; by default the user's ledger. An agent with a seeded generator
+            makes no claim and needs none.
 
         Raises
         ------
         ValueError
-            If a sampler, reward model or accountant is not known: a class that names the attributes
-            that change in its use, in a tuple ``remembered``, is, and what its updates return, if
-            that is a dataclass in a tuple ``released_as``.
+            If a sampler, reward model or accountant cannot be saved. Its class must name the
+            attributes that change in its use in a tuple ``remembered``, and the dataclasses that
+            its updates return in a tuple ``released_as``.
         OSError
             If the file cannot be written, or the ledger not used.
         """
@@ -409,11 +411,11 @@ class Checkpointed(Observer):
             save(cast("TabularAgent", self), path, ledger=ledger)
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
-        """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
+        """Restore a checkpoint: records, releases, noise, accountant and random numbers.
 
-        To be called on an unused agent that was made with the same settings, by the same versions.
-        What was saved between two draws goes on bit for bit. A draw that was made after the
-        checkpoint is made once more if its data are the same, and refused if they are not.
+        Call it on an unused agent of the same settings, with the same versions of the libraries.
+        A run that was saved between two draws resumes bit for bit. A draw that was made after the
+        checkpoint is repeated if its data are the same, and refused if they are not.
 
         Parameters
         ----------
@@ -425,8 +427,8 @@ class Checkpointed(Observer):
         Raises
         ------
         ValueError
-            If the agent was used, the file is damaged, no checkpoint, of an agent with other
-            settings or made with other versions, or the ledger is another one.
+            If the agent was used, the ledger is another one, or the file is damaged, is no
+            checkpoint, or was made with other settings or versions.
         OSError
             If the file or the ledger cannot be read.
         """
@@ -436,7 +438,7 @@ class Checkpointed(Observer):
             load(cast("TabularAgent", self), path, ledger=ledger)
 
     def check_unused(self, otherwise: str) -> None:
-        """Raise ValueError with these words if the agent has observed or drawn anything."""
+        """Raise ValueError with this message if the agent has observed or drawn anything."""
         new = self._new
         if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
             raise ValueError(otherwise)
@@ -469,10 +471,9 @@ class Checkpointed(Observer):
 
 
 def noise_of(rng: np.random.Generator) -> np.random.Generator:
-    """Return where the noise of draws comes from.
+    """Return the generator of the noise of draws.
 
-    Secret noise has a generator of its own: whoever saw which random actions were taken learns
-    nothing of it.
+    Secret noise has a separate generator, so that random actions reveal nothing about it.
     """
     return secret_rng() if randomness_of(rng) == SECRET else rng
 
@@ -483,22 +484,22 @@ _MINUTE = 60.0  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Where a run of `train` is saved, and how often; one is gone on with if it is there.
+    """Where a run of `train` is saved, and how often; the run resumes from an existing file.
 
     The file is **not private**, see `privrl.agents.TabularAgent.save`. An agent of secret
-    randomness is also saved before each draw, so that it can always go on.
+    randomness is also saved before each draw, so that it can always resume.
 
     Parameters
     ----------
     path : str or path-like
         The file, of this one run.
     episodes : int, optional
-        To be saved after every so many.
+        The run is saved after this number of episodes.
     minutes : float, optional
-        To be saved after so many, between two episodes (or stretches under one policy).
+        The run is saved after this time, between two episodes (or stretches under one policy).
     run : str
-        What tells the run from others of the same agent and environment, a seed, say; the file of
-        another is refused.
+        Distinguishes the run from others of the same agent and environment, such as a seed; the
+        file of another run is refused.
     ledger : Ledger, optional
         See `privrl.agents.TabularAgent.save`.
 
@@ -550,15 +551,15 @@ class Checkpoint:
             ) from None
 
 
-class Keeper:
-    """Saves one run, or goes on with it.
+class CheckpointManager:
+    """Saves one run, or resumes it.
 
     Attributes
     ----------
     first, last : int
         The run's first episode, and the one after its last.
     record : dict of arrays
-        What was recorded before it was stopped; empty if it begins here.
+        The record before the run was stopped; empty for a new run.
     """
 
     def __init__(
@@ -585,16 +586,16 @@ class Keeper:
 
     @property
     def next(self) -> int:
-        """The episode to go on with."""
+        """The next episode."""
         return self._agent.episodes_done
 
     @property
     def seeds_episodes(self) -> bool:
-        """Whether each episode gets a seed, so that it can be gone on with after any of them."""
+        """Whether each episode gets a seed, so that the run can resume after any of them."""
         return self._checkpoint is not None
 
     def before(self, episode: int, record: Callable[[], Record]) -> None:
-        """Save what was recorded before an episode, if it is time."""
+        """Save the record so far before an episode, if a save is due."""
         kept = self._checkpoint
         if kept is None or episode == self._saved:
             return
@@ -607,7 +608,7 @@ class Keeper:
             self._save(record())
 
     def end(self, record: Callable[[], Record]) -> None:
-        """Save the whole run, so that it is not run once more."""
+        """Save the finished run, so that it is not repeated."""
         if self._checkpoint is not None and self._saved != self.last:
             self._save(record())
 

@@ -1,7 +1,7 @@
-"""What tabular agents share: they count, release by schedule, and plan from what was released.
+"""The base of tabular agents: they count, release by schedule, and plan from released tables.
 
-An agent is told what happened (`privrl.agents.observer`), and its policy is computed from released
-tables alone. What distinguishes agents is how they plan.
+An agent observes steps or counts (`privrl.agents.observer`). Its policy is computed from released
+tables alone. Agents differ in how they plan.
 """
 
 import math
@@ -49,18 +49,17 @@ class TabularAgent(Checkpointed, ABC):
 
     Notes
     -----
-    An agent that has observed or drawn anything is not copied: a copy would go on with what one
-    has paid for, and enter its records once more. A copy of an unused one has samplers, an
-    accountant and random numbers of its own. None is pickled: two that are loaded from one file
-    would have the same noise, and what noise hides, their difference would show. `save` and `load`
-    are for one agent that goes on from where it was.
+    An agent that has observed or drawn anything cannot be copied: a copy would release the same
+    records again, paid for once. A copy of an unused agent has separate samplers, accountant and
+    random numbers. No agent can be pickled: two that are loaded from one file would have the same
+    noise, and their difference would show what it hides. `save` and `load` resume one agent.
 
     Attributes
     ----------
     episodes_done : int
-        How many episodes it has been trained for, as whoever trains it has counted.
+        The episodes of training so far.
     env : gymnasium.Env, gymnasium.vector.VectorEnv, TabularMDP or None
-        Where `learn` lets it learn; None if that was never said.
+        The environment of `learn`; None before the first one.
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
@@ -166,7 +165,7 @@ class TabularAgent(Checkpointed, ABC):
     def policy(self) -> IntArray:
         """What to deploy, shape (..., H, S): the best policy for the mean of what was released.
 
-        Not what the agent does now, which may be one sample, or exploring: that is `behaviour`.
+        `behaviour` is the behaviour policy: it may follow one sample, or explore.
         """
         if self._policy is None:
             self._policy = self._plan_to_deploy()
@@ -193,36 +192,36 @@ class TabularAgent(Checkpointed, ABC):
     ) -> Self:
         """Learn in an environment, and return the agent.
 
-        A second call goes on where the first one stopped, under the same accountant: what was paid
-        for is not paid again, and what comes is charged to the same budget.
+        A second call continues from the first one, under the same accountant: earlier draws are
+        not paid again, and later ones are charged to the same budget.
 
         Parameters
         ----------
         episodes : int, optional
-            How many more, >= 1; by default what is left of those that the agent was made for.
+            How many more, >= 1; by default the rest of those that the agent was made for.
         env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP, optional
             Where, from now on; by default as before, or where `PSRL.private` made it for.
         rng : numpy.random.Generator, int or None
             The environment's randomness (the agent has its own); by default secret, see
             `privrl.secret_rng`.
         callback : callable, optional
-            Is called with a `Stretch` after each stretch of episodes under one policy. What was
-            earned is kept nowhere else: it is not private.
+            Is called with a `Stretch` after each stretch of episodes under one policy. The rewards
+            in it are not private, and are kept nowhere else.
         checkpoint : Checkpoint, optional
-            Where it is saved, and gone on with, see `privrl.experiments.train`.
+            Where the run is saved and resumed, see `privrl.experiments.train`.
 
         Returns
         -------
         TabularAgent
-            The same agent; `predict` asks its policy.
+            The same agent; `predict` returns actions of its policy.
 
         Raises
         ------
         BudgetExceeded
-            If the agent's budget does not last.
+            If the agent's budget does not suffice.
         ValueError
-            If there is no environment, it does not fit, so many episodes need more draws than are
-            planned for, or nothing says how many.
+            If there is no environment, it does not fit, the episodes need more draws than are
+            planned for, or their number is not given.
         """
         from privrl.agents.training import run  # noqa: PLC0415 # it trains agents
 
@@ -295,8 +294,8 @@ class TabularAgent(Checkpointed, ABC):
 
         Notes
         -----
-        If anything else interrupts the draw, such as Ctrl-C, the agent refuses to go on: nobody
-        knows what was charged or drawn. `load` restores the last checkpoint.
+        If anything else interrupts the draw, such as Ctrl-C, the agent cannot be used again:
+        charges and draws are unknown. `load` restores the last checkpoint.
         """
         self._check_made_here()
         with self._lock:  # no two threads have one place for their draws

@@ -14,7 +14,9 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl.agents.checkpoints import Checkpoint, Keeper, Record
+from privrl.agents.checkpoints import Checkpoint
+from privrl.agents.checkpoints import CheckpointManager
+from privrl.agents.checkpoints import Record
 from privrl.agents.observer import Transition
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
@@ -31,7 +33,7 @@ Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """What a callback is told: episodes that an agent has just had under one policy.
+    """The episodes that an agent has just had under one policy, for callbacks.
 
     Attributes
     ----------
@@ -40,11 +42,11 @@ class Stretch:
     episodes : int
         How many there were.
     done, total : int
-        How many episodes of this call are done, and how many there will be.
+        Finished episodes of this call, and all of them.
     draws : int
-        How often the agent had drawn by then, which is public: by its schedule.
+        The agent's draws so far; public, since the schedule is.
     reward : array, shape (runs,)
-        The sum of their rewards in each run. **Not private**: no guarantee covers what was earned.
+        The sum of their rewards in each run. **Not private**: the guarantee does not cover it.
     """
 
     first: int
@@ -64,7 +66,7 @@ Callback = Callable[[Stretch], object]
 
 
 class Earned(NamedTuple):
-    """What a call of `run` earned: the researcher's view, not private.
+    """The rewards of a call of `run`: the researcher's view, not private.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ def _one_by_one(
             f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
         )
     _check_arrival(agent, env)
-    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    kept = CheckpointManager(checkpoint, agent, env, rng, episodes)
     _check_plan(agent, kept.last)
     done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
     rewards, draws = done["reward"].tolist(), done["draws"].tolist()
@@ -232,7 +234,7 @@ def learn_counts(
             mdp, episodes, rng, first=first, tell=tell
         )
         return played
-    kept = Keeper(checkpoint, agent, mdp, rng, episodes)
+    kept = CheckpointManager(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))
     done = kept.record.get("reward", rewards[:0])
@@ -309,7 +311,7 @@ def _side_by_side(
     _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1
     at_once = env.num_envs // runs
-    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    kept = CheckpointManager(checkpoint, agent, env, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards, draws = np.zeros((len(stretches), runs)), np.zeros(len(stretches), np.int64)
     done = len(kept.record.get("draws", draws[:0]))

@@ -12,6 +12,7 @@ def test_sweep(measure, quick, backend, workers):
     spec = SweepSpec(
         methods=(Method(label="noisy counts"), Method(sampler="diffuse", label="Dirichlet draws")),
         epsilons=(0.1, 1.0, 10.0),
+        renyi_order=2.0,
         episodes=3000 if quick else 30_000,
         runs=20,
         block=10,

@@ -61,8 +61,8 @@ def _cell(name: str) -> str:
     task = benchmark(name)
     job = Job(
         env=name, horizon=task.mdp.horizon, episodes=task.episodes,
-        method=Method(agent="sparse-psrl"), relation="replace-step", order=2.0, epsilon=_EPSILON,
-        delta=1e-5, first_run=0, runs=_RUNS, seed=0,
+        method=Method(agent="sparse-psrl"), relation="replace-step", renyi_order=2.0,
+        epsilon=_EPSILON, delta=1e-5, first_run=0, runs=_RUNS, seed=0,
     )  # fmt: skip
     result = run_job(job, task.mdp)
     learning = task.share(result.rewards[-1] / task.episodes)

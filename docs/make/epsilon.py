@@ -68,7 +68,9 @@ def _guesses() -> str:
 
 
 def _measured() -> str:
-    results = run_sweep(SweepSpec(methods=(Method(),), epsilons=MEASURED, runs=100)).results
+    results = run_sweep(
+        SweepSpec(methods=(Method(),), epsilons=MEASURED, renyi_order=2.0, runs=100)
+    ).results
     cells = results.groupby("epsilon")
     rows = [
         (

@@ -50,7 +50,7 @@ def main() -> None:
 
 def _frontier() -> str:
     """Draw and tabulate the sweep of the gallery's ours-frontier."""
-    spec, mdp = preset("frontier"), riverswim()
+    spec, mdp = preset("frontier-renyi-2"), riverswim()
     results = pages.numbers("frontier", lambda: run_sweep(spec).results[_KEPT])
     result = SweepResult(results, pd.DataFrame(), mdp.optimal_value(), mdp.random_value())
     pages.save(plots.reward_against_epsilon(result, spec), pages.IMAGES / "frontier.png")
@@ -74,7 +74,9 @@ def _choices() -> str:
     )
     tables = []
     for name, mdp in (("RiverSwim", riverswim()), ("dense", dense)):
-        results = run_sweep(SweepSpec(methods=methods, epsilons=EPSILONS, runs=RUNS), mdp).results
+        results = run_sweep(
+            SweepSpec(methods=methods, epsilons=EPSILONS, renyi_order=2.0, runs=RUNS), mdp
+        ).results
         names = [f"ε = {e:g}" for e in EPSILONS]
         tables.append(_table(results, names, EPSILONS, name))
     return "\n\n".join(tables)
@@ -85,14 +87,20 @@ def _rewards_beside() -> str:
         Method(label="everything in ε"),
         Method(reward_epsilon=0.5, label="ε for transitions, 0.5 more for rewards"),
     )
-    result = run_sweep(SweepSpec(methods=methods, epsilons=EPSILONS, runs=RUNS))
+    result = run_sweep(SweepSpec(methods=methods, epsilons=EPSILONS, renyi_order=2.0, runs=RUNS))
     return _table(result.results, [f"ε = {e:g}" for e in EPSILONS], EPSILONS)
 
 
 def _users() -> str:
     rows = ["| users | ε = 0.1 | ε = 1 |", "|---|---|---|"]
     for users in (10_000, 100_000, 1_000_000):
-        spec = SweepSpec(epsilons=(0.1, 1.0), episodes=users, relation="replace-episode", runs=RUNS)
+        spec = SweepSpec(
+            epsilons=(0.1, 1.0),
+            renyi_order=2.0,
+            episodes=users,
+            relation="replace-episode",
+            runs=RUNS,
+        )
         cells = run_sweep(spec).results.groupby("epsilon")["optimal_share"]
         rows.append(f"| {users:,} | " + " | ".join(map(_share, cells.mean(), cells.sem())) + " |")
     return "\n".join(rows)
@@ -105,7 +113,7 @@ def _public_facts() -> str:
         Method(rewards="known", label="rewards"),
         Method(support=True, rewards="known", label="both"),
     )
-    result = run_sweep(SweepSpec(methods=methods, epsilons=EPSILONS, runs=RUNS))
+    result = run_sweep(SweepSpec(methods=methods, epsilons=EPSILONS, renyi_order=2.0, runs=RUNS))
     return _table(result.results, [f"ε = {e:g}" for e in EPSILONS], EPSILONS, "public")
 
 
@@ -134,6 +142,7 @@ def _environments() -> str:
             env=name,
             methods=methods,
             epsilons=epsilons,
+            renyi_order=2.0,
             horizon=horizon,
             episodes=episodes,
             runs=10 if episodes < 10_000 else 2,

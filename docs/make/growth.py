@@ -137,7 +137,9 @@ def _sweep(cells: int) -> Task:
 
     epsilons = tuple(np.geomspace(0.1, 10, cells).tolist())
     methods = (Method(sampler="diffuse", label="draws"),)
-    spec = SweepSpec(methods=methods, epsilons=epsilons, episodes=1, runs=1, block=1)
+    spec = SweepSpec(
+        methods=methods, epsilons=epsilons, renyi_order=2.0, episodes=1, runs=1, block=1
+    )
     return lambda: run_sweep(spec, backend="sequential")
 
 

@@ -18,8 +18,8 @@ from privrl.experiments.suites.report import HALVES, budget_text, by_budget, con
 _MORE = ("others", "rivals", "users")  # presets
 _MOST_COLUMNS = 9  # beyond them, a table for each budget
 _KEPT = [
-    *("task", "half", "episodes", "agent", "sampler", "method", "relation", "order", "epsilon"),
-    *("delta", "epsilon_delta", "run", "learning", "final"),
+    *("task", "half", "episodes", "agent", "sampler", "method", "relation", "renyi_order"),
+    *("epsilon", "delta", "epsilon_delta", "run", "learning", "final"),
 ]
 _DATABASE = pages.DOCS.parent / "results" / "suite" / "suite.sqlite"
 
@@ -41,7 +41,7 @@ def _tables(name: str) -> str:
 
 
 def _results(name: str) -> pd.DataFrame:
-    return run_suite(preset(name), database=_DATABASE).results
+    return run_suite(preset(f"{name}-renyi-2"), database=_DATABASE).results
 
 
 def tables(results: pd.DataFrame) -> str:

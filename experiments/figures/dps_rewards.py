@@ -38,7 +38,7 @@ def _spec(relation: str, quick: bool) -> SweepSpec:
     if relation == _SOUND:
         methods.append(Method(reward_epsilon=_REWARDS, label=_OURS))
     return replace(
-        preset("paper"),
+        preset("paper-renyi-2"),
         methods=tuple(methods),
         relation=relation,
         epsilons=(0.1, 10.0) if quick else EPSILONS,

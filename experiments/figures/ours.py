@@ -37,7 +37,7 @@ def _shares(table: pd.DataFrame, *by: str) -> pd.DataFrame:
 def _frontier_spec(quick: bool) -> SweepSpec:
     """Return the very sweep of docs/frontier.md, or a small one."""
     size = {"runs": 4, "episodes": 600, "epsilons": (0.01, 1.0)}
-    return preset("frontier", spec=size if quick else {})
+    return preset("frontier-renyi-2", spec=size if quick else {})
 
 
 def _compute_frontier(quick: bool) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def _draw_frontier(table: pd.DataFrame) -> Picture:
         "episodes": int(table.episodes.iloc[0]),
         "epsilons": tuple(sorted(e for e in table.epsilon.unique() if math.isfinite(e))),
     }
-    spec = preset("frontier", spec=size)
+    spec = preset("frontier-renyi-2", spec=size)
     optimum, random = float(table.optimum.iloc[0]), float(table.random.iloc[0])
     result = SweepResult(table, pd.DataFrame(), optimum, random)
     return plots.reward_against_epsilon(result, spec)
@@ -114,7 +114,9 @@ def _compute_schedule(quick: bool) -> pd.DataFrame:
         if schedule != "every-episode" or sampler != "noisy-counts"
     ]
     runs, episodes = (5, 1000) if quick else (40, 3000)
-    spec = SweepSpec(methods=tuple(methods), epsilons=(0.1, 1.0), runs=runs, episodes=episodes)
+    spec = SweepSpec(
+        methods=tuple(methods), epsilons=(0.1, 1.0), renyi_order=2.0, runs=runs, episodes=episodes
+    )
     table = _run(spec)
     return table.assign(method=table.method.str.split(";").str[0])
 
@@ -194,6 +196,7 @@ def _compute_users(quick: bool) -> pd.DataFrame:
             Method(sampler="non-private", label=_FREE),
         ),
         epsilons=(0.1, 1.0),
+        renyi_order=2.0,
         relation="replace-episode",
         runs=5 if quick else 40,
     )

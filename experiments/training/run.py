@@ -131,15 +131,14 @@ class TrainSpec(Spec):
 
 @dataclass(frozen=True)
 class TrainResult(InHtml):
-    """What a training run leaves.
+    """The result of a training run.
 
     Attributes
     ----------
     policy : Policy
         The private policy: an action for each step and state, and what it cost.
     record : pandas.DataFrame
-        What the agent earned, see `privrl.experiments.train`; not covered by the
-        guarantee.
+        The agent's rewards, see `privrl.experiments.train`; the guarantee does not cover them.
     guarantee : dict
         What the policy cost: relation, order and epsilon, delta and epsilon, draws, randomness, and
         caveats: reasons why this is no guarantee. Epsilons are None without privacy.
@@ -264,11 +263,10 @@ def train(
 ) -> pd.DataFrame:
     """Train an agent and record what it earned.
 
-    An agent that was trained here before goes on where it was: its episodes are numbered on, so
-    its schedule is, and in the environment that it was in last the random numbers are too. Two
-    calls are as one of all their episodes: in a single Gymnasium environment bit for bit; where
-    whole stretches are played at once, if the first ends with one, and otherwise by their law.
-    A budget and a number of draws are planned for the total, when the agent is made.
+    A second call continues the first: episodes, the schedule and, in the same environment, the
+    random numbers continue. Two calls equal one call with all their episodes: bit for bit in a
+    single Gymnasium environment, and elsewhere if the first call ends with a stretch; otherwise
+    in distribution. Plan budget and draws for the total when you make the agent.
 
     Parameters
     ----------
@@ -288,10 +286,9 @@ def train(
         Is called with a `privrl.agents.training.Stretch` after each stretch of episodes under one
         policy; see `privrl.experiments.callbacks`.
     checkpoint : Checkpoint, optional
-        Where the run is saved. If the file is there, it is gone on with, by an unused agent made as
-        the one before: the same call after a stop gives what it would have given without one, bit
-        for bit (the environment is then seeded before every episode, and is to follow from its
-        seeds).
+        Where the run is saved. If the file exists, the run resumes from it, with an unused agent
+        of the same settings: the same call after a stop gives the same results, bit for bit. (The
+        environment is then seeded before every episode, and must follow from its seeds.)
 
     Returns
     -------

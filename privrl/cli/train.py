@@ -48,28 +48,27 @@ def train(
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
-            help="Save the run after so many episodes, or minutes (500, or 10min): the same "
-            "command goes on where it was stopped."
+            help="Save the run after this number of episodes, or minutes (500, or 10min). Rerun "
+            "the command to resume."
         ),
     ] = None,
     **options: Any,
 ) -> None:
     """Train one private agent on a Gymnasium environment.
 
-    Rewards are taken to depend on the state that is arrived in, which costs more, unless the
-    environment's own tables or an attribute of it, `arrival_rewards = False`, say that they do
-    not.
+    By default rewards may depend on the next state, which costs more. The environment's tables, or
+    its attribute `arrival_rewards = False`, can show that they do not.
 
-    Writes policy.json (the private policy, which people can read: an action for each step and
-    state) and policy.png, a picture of it; record.csv and learning_curve.png (what the agent
-    earned: the researcher's view, not covered by the guarantee); and train.json. Where the
-    environment's tables are public it says how good the policy is: its exact value, and how far
-    that is from random actions (0 %) to the optimum (100 %).
+    Writes policy.json (the private policy as readable text: an action for each step and state) and
+    policy.png, a picture of it; record.csv and learning_curve.png (the agent's rewards: the
+    researcher's view, not covered by the guarantee); and train.json. If the environment's tables
+    are public, prints the policy's exact value, on a scale from random actions (0 %) to the
+    optimum (100 %).
 
-    What was saved is played with privrl play, and shown with privrl watch.
+    privrl play and privrl watch play the saved policy.
 
-    With --checkpoint-every there is a file checkpoint.private until the run has ended. It holds raw
-    counts and the state of the noise, for you alone to read: keep it to yourself.
+    With --checkpoint-every, the folder holds a file checkpoint.private until the run has ended. It
+    holds raw counts and the state of the noise: never share it.
     """
     with friendly(), answering(as_json) as answer:
         from privrl.agents import Checkpoint

@@ -104,7 +104,7 @@ def test_loops_in_the_wrong_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> 
         same = np.eye(n_states, n_states + terminates, k=-int(terminates), dtype=bool)
         return np.repeat(same[:, None], n_actions, axis=1)
 
-    for place in ("privrl.agents.tabular", "privrl.agents.methods"):
+    for place in ("privrl.agents.setup", "privrl.agents.methods"):
         monkeypatch.setattr(f"{place}.self_loops", shifted)
     sound = method("psrl", "noisy-counts")
     assert audit_agent(sound, "step", runs=RUNS, terminates=True)[0].violated

@@ -27,26 +27,24 @@ FOLDERS_LEFT_OUT = {
 
 _PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
 _RESULT = "what other calls return; users do not make it"
-_PICTURE = "draws what another call returned"
 _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kind of its own"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "Cost", "Mechanism", "RewardModel", "Sampler", "Schedule", "TabularAgent", "Callback", "Target",
+            "Accountant", "Cost", "Mechanism", "Sampler", "TabularAgent", "Target",
         ),
         _PROTOCOL,
     ),
     **dict.fromkeys(
         (
-            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "Stretch",
+            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "Log", "Transition",
         ),
         _RESULT,
     ),
-    **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
-        ("run_suite", "read_partitions", "read_partitioned_records",
-         "train", "learn_counts", "from_minari", "run_job", "audit_replay",
-         "TabularVectorEnv", "Job"), _LONG,
+        ("read_partitions", "read_partitioned_records",
+         "train", "from_minari", "audit_replay",
+         "TabularVectorEnv"), _LONG,
     ),
     "load": "fetches files from other machines",
     "networks": "takes no arguments",

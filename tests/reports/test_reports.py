@@ -388,7 +388,7 @@ def test_a_policy_of_a_log_says_what_to_do(tmp_path: Path) -> None:
 def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
     rows = [
         {"task": task, "half": "set", "episodes": 10, "method": method, "agent": method,
-         "sampler": "noisy-counts", "relation": "replace-step", "order": 2.0, "delta": 1e-5,
+         "sampler": "noisy-counts", "relation": "replace-step", "renyi_order": 2.0, "delta": 1e-5,
          "epsilon": epsilon,
          "epsilon_delta": 4.4 if epsilon < 9 else epsilon, "run": run, "learning": 0.1 + run / 5,
          "final": 0.5 + run / 5}
