@@ -10,7 +10,14 @@ from privrl._checks import check_is
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
-from privrl.continuous.encoding import encoder, end_bins, gram_span, target_kinds, target_units, targets
+from privrl.continuous.encoding import (
+    encoder,
+    end_bins,
+    gram_span,
+    target_kinds,
+    target_units,
+    targets,
+)
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts

@@ -177,8 +177,8 @@ def mountain_car() -> Task:
 def cart_pole() -> Task:
     """Return Gymnasium's CartPole-v1; speeds are taken to be within 3."""
 
-    def step(state: FloatArray, action: FloatArray, _: np.random.Generator) -> FloatArray:
-        place, speed, angle, turn = state.T
+    def step(state: FloatArray, action: FloatArray, _rng: np.random.Generator) -> FloatArray:
+        _, speed, angle, turn = state.T
         force, cos, sin = 20 * action[:, 0] - 10, np.cos(angle), np.sin(angle)
         shared = (force + 0.05 * turn**2 * sin) / 1.1
         bend = (9.8 * sin - cos * shared) / (0.5 * (4 / 3 - 0.1 * cos**2 / 1.1))
@@ -256,7 +256,9 @@ def acrobot() -> Task:
 
 def regulator(n_state: int) -> Task:
     """Return a linear-quadratic regulator: a chain of coupled integrators."""
-    drift = np.eye(n_state) * (1.01 if n_state < 8 else 0.96) + np.diag(np.full(n_state - 1, 0.1), 1)
+    drift = np.eye(n_state) * (1.01 if n_state < 8 else 0.96) + np.diag(
+        np.full(n_state - 1, 0.1), 1
+    )
     push = np.zeros(n_state)
     push[-1], push[0] = 0.2, 0.05
 
