@@ -162,7 +162,7 @@ LOADS = {
     "privrl.data": TABLES,
     "privrl.data.logs": TABLES,
     "privrl.models": TABLES,
-    "privrl.continuous": CORE | {"gymnasium"},
+    "privrl.continuous": TABLES | {"gymnasium"},
     "privrl.offline": TABLES | {"gymnasium"},
     "privrl.experiments": set[str](),
     "privrl.experiments.training": TABLES | {"gymnasium"},

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- lines of the page have 120 columns
 """Make docs/results/continuous.md, its CSV and its picture: returns of continuous models.
 
     python docs/make/continuous.py                 # the page and the picture from the CSV
@@ -15,7 +16,9 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
 
 from privrl.continuous import fit_continuous_model
 from privrl.continuous.model import ContinuousModel
@@ -215,11 +218,7 @@ returns are not comparable number by number.
 
 def draw(rows: list[tuple[str, ...]], path: Path) -> None:
     """Draw returns against epsilon for the four tasks."""
-    import matplotlib as mpl
-
     mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     cells = _cells(rows)
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
     looks = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^")]  # Okabe and Ito's colours

@@ -6,6 +6,7 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.moments import MomentsMechanism, MomentStream, ReplaceLoggedStep
 from privrl.continuous.policy import ContinuousPolicy, plan_continuous
+from privrl.continuous.reading import read_continuous_log
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "ReplaceLoggedStep",
     "fit_continuous_model",
     "plan_continuous",
+    "read_continuous_log",
 ]

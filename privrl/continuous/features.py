@@ -69,11 +69,10 @@ class Basis:
             _functions(column, values[:, i], highest.get(i, -1))
             for i, column in enumerate(self._variables)
         ]
-        out = np.empty((len(self.factors), len(values)))
-        for row, factors in zip(out, self.factors, strict=True):
-            row[:] = 1 / math.sqrt(len(self.factors))
+        out = np.full((len(self.factors), len(values)), 1 / math.sqrt(len(self.factors)))
+        for k, factors in enumerate(self.factors):
             for variable, place in factors:
-                row *= tables[variable][place]
+                out[k] *= tables[variable][place]
         return np.ascontiguousarray(out.T)
 
 

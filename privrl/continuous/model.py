@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -218,15 +219,17 @@ class ContinuousModel:
         caution: float = 0.25,
     ) -> "ContinuousPolicy":
         """Return a plan in this model, at no further cost of privacy; see `plan_continuous`."""
-        from privrl.continuous.policy import plan_continuous
-
-        return plan_continuous(self, reward=reward, ends=ends, discount=discount, caution=caution)
+        planning = import_module("privrl.continuous.policy")  # which needs this module
+        policy: ContinuousPolicy = planning.plan_continuous(
+            self, reward=reward, ends=ends, discount=discount, caution=caution
+        )
+        return policy
 
     def environment(self, **options: Any) -> "ReleasedContinuousEnv":
         """Return a Gymnasium environment that plays the model; see `ReleasedContinuousEnv`."""
-        from privrl.continuous.environment import ReleasedContinuousEnv
-
-        return ReleasedContinuousEnv(released=self, **options)
+        module = import_module("privrl.continuous.environment")  # which needs this module
+        env: ReleasedContinuousEnv = module.ReleasedContinuousEnv(released=self, **options)
+        return env
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model into a folder, ``model.json`` and ``tables.npz``.
@@ -250,7 +253,7 @@ class ContinuousModel:
         if self.ends is not None:
             arrays["ends"] = self.ends
         page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
-        save_page(Path(path), _PAGE, _FORMAT, self.statement, page, arrays)
+        save_page(Path(path), _PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -313,6 +316,7 @@ def save_page(
     folder: Path,
     name: str,
     format_: str,
+    *,
     statement: dict[str, Any],
     entries: dict[str, Any],
     arrays: dict[str, FloatArray],

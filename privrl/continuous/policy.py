@@ -94,7 +94,14 @@ class ContinuousPolicy:
         if self.statement is None:
             raise ValueError("a policy of a fit without privacy must not be saved: it is data.")
         page = {"schema": self.schema.plain(), "kind": self.kind, "discount": self.discount}
-        save_page(Path(path), _PAGE, _FORMAT, self.statement, page, {"worth": self.worth})
+        save_page(
+            Path(path),
+            _PAGE,
+            _FORMAT,
+            statement=self.statement,
+            entries=page,
+            arrays={"worth": self.worth},
+        )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:

@@ -177,8 +177,8 @@ def mountain_car() -> Task:
 def cart_pole() -> Task:
     """Return Gymnasium's CartPole-v1; speeds are taken to be within 3."""
 
-    def step(state: FloatArray, action: FloatArray, _: np.random.Generator) -> FloatArray:
-        place, speed, angle, turn = state.T
+    def step(state: FloatArray, action: FloatArray, _rng: np.random.Generator) -> FloatArray:
+        _, speed, angle, turn = state.T
         force, cos, sin = 20 * action[:, 0] - 10, np.cos(angle), np.sin(angle)
         shared = (force + 0.05 * turn**2 * sin) / 1.1
         bend = (9.8 * sin - cos * shared) / (0.5 * (4 / 3 - 0.1 * cos**2 / 1.1))

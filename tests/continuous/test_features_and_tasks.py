@@ -22,7 +22,7 @@ def test_features_are_products_up_to_the_cross() -> None:
         p: [math.cos(2 * math.pi * p * 0.2), math.sin(2 * math.pi * p * 0.2)] for p in (1, 2, 3)
     }
     wanted = [
-        of_x[p] * wave * (1.0 if k else 1.0)
+        of_x[p] * wave
         for p, q, k in product(range(4), range(4), range(2))
         if (p + 1) * (q + 1) * (k + 1) <= 4
         for wave in of_phase[q]
@@ -57,7 +57,7 @@ def test_projection_keeps_true_gram_matrices_and_takes_noise_away() -> None:
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "CartPole-v1", "Acrobot-v1"])
 def test_tasks_follow_gymnasium(name: str) -> None:
-    task: Task = TASKS[name.split("-", maxsplit=1)[0]]()
+    task: Task = TASKS[name.partition("-")[0]]()
     env = gym.make(name).unwrapped
     rng = np.random.default_rng(0)
     env.reset(seed=0)

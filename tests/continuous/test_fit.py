@@ -1,5 +1,6 @@
 """Fits, plans, files and environments of continuous models."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from privrl.continuous import (
     ContinuousSchema,
     Number,
     fit_continuous_model,
+    read_continuous_log,
 )
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs import ReplacePerson
@@ -33,7 +35,7 @@ def test_dynamics_and_rewards_are_learned(model: ContinuousModel) -> None:
     after = model.predict(state, action)
     change = (after.state - [[0.28, 0.0], [-0.37, 0.25]] + 0.5) % 1 - 0.5
     np.testing.assert_allclose(change, 0, atol=0.04)
-    np.testing.assert_allclose(after.reward, [-0.2, -0.3], atol=0.1)
+    np.testing.assert_allclose(after.reward, [-0.2, -0.3], atol=0.15)
     assert model.persons == pytest.approx(400, rel=0.2)
     assert (after.deviation >= 0).all()
 
@@ -106,8 +108,6 @@ def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="checksum"):
         ContinuousModel.load(tmp_path)
     changed = json.loads(page)
-    import hashlib
-
     changed["tables_sha256"] = hashlib.sha256(raw[:-1]).hexdigest()
     (tmp_path / "model.json").write_text(json.dumps(changed))
     with pytest.raises(ValueError, match="must hold arrays"):
@@ -203,7 +203,7 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
     )
     rows.to_csv(tmp_path / "log.csv", index=False)
     for source in (rows, tmp_path / "log.csv"):
-        log = ContinuousLog.read(source, schema)
+        log = read_continuous_log(source, schema)
         # The second stay of u has one row, which ends nothing; v's ward z is no category.
         np.testing.assert_array_equal(log.state, [[1, 0], [2, 1], [3, 1]])
         np.testing.assert_array_equal(log.next_state, [[2, 1], [3, 1], [3, 1]])

@@ -217,3 +217,14 @@ def test_replay_finds_a_replaced_person_under_the_relation_of_steps() -> None:
         ).mean
 
     assert audit_replay(pipeline, log, other).violated
+
+
+@pytest.mark.parametrize("relation", [AddRemovePerson(), ReplaceLoggedStep()], ids=str)
+def test_counts_are_not_negative(relation: Relation) -> None:
+    """Counts of opposite signs would differ by 2 if a person were replaced."""
+    seen = []
+    stream = MomentStream(walks(3, 0), MomentsMechanism(sigma=1.0, relation=relation), 0)
+    stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+    stream.count(lambda part: np.tile([1.0, -1.0], (len(part.state), 1)), 2, 1.0)
+    assert seen[0][0] > 0
+    assert seen[0][1] == 0

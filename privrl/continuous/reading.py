@@ -1,0 +1,93 @@
+"""Logs of continuous states from files and data frames."""
+
+from typing import Any
+
+import numpy as np
+
+from privrl._checks import check_is
+from privrl._typing import FloatArray
+from privrl.continuous.log import ContinuousLog
+from privrl.continuous.schema import Choice, Column, ContinuousSchema
+from privrl.data.logs.parts import Names, numbers_in, texts_in
+from privrl.data.logs.sources import parts_of
+
+
+def read_continuous_log(
+    source: Any, schema: ContinuousSchema, *, separator: str = ","
+) -> ContinuousLog:
+    """Read a log from a file or a data frame that has a row for each step.
+
+    Parameters
+    ----------
+    source : path, pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        Files are CSV, or Parquet with pyarrow.
+    schema : ContinuousSchema
+        The columns' names and ranges.
+    separator : str
+        Between the fields of a text file.
+
+    Raises
+    ------
+    ValueError
+        If a column is absent or cannot be read. No message shows an entry.
+    OSError
+        If a file cannot be read.
+    """
+    check_is("schema", schema, ContinuousSchema)
+    names = {"person": schema.person, "episode": schema.episode, "order": schema.order}
+    if schema.reward is not None:
+        names["reward"] = schema.reward_column or "reward"
+    if schema.terminates:
+        names["terminated"] = schema.terminated_column or "terminated"
+    whose = {"person": Names(), "episode": Names()}
+    columns = {**schema.state, **schema.action}
+    wanted = [name for name in names.values() if name is not None] + list(columns)
+    found: dict[str, list[FloatArray]] = {}
+
+    with np.errstate(all="ignore"):
+        for parts in parts_of(source, list(dict.fromkeys(wanted)), separator):
+            for role, name in names.items():
+                if name is None:
+                    continue
+                part = parts[name]
+                if role in whose:
+                    values = whose[role].numbers(part).astype(np.float64)
+                    values = np.where(values < 0, np.nan, values)
+                else:
+                    values = numbers_in(part)
+                found.setdefault(role, []).append(values)
+            for name, column in columns.items():
+                is_choice = isinstance(column, Choice)
+                values = _category(parts[name], column) if is_choice else numbers_in(parts[name])
+                found.setdefault(f"column {name}", []).append(values)
+    rows = {name: np.concatenate(values) for name, values in found.items()}
+    return _of_rows(schema, rows)
+
+
+def _category(part: Any, column: Column) -> FloatArray:
+    assert isinstance(column, Choice)
+    place = {text: k for k, text in enumerate(column.values)}
+    codes = texts_in(part, lambda text: place.get(text, -1), missing=-1, unknown=-1)
+    return np.where(codes >= 0, codes, np.nan)
+
+
+def _of_rows(schema: ContinuousSchema, rows: dict[str, FloatArray]) -> ContinuousLog:
+    """Pair each row with the next one of its episode."""
+    known = ~np.isnan(rows["person"])  # rows without a place are left out
+    for name in ("episode", "order"):
+        known &= ~np.isnan(rows.get(name, np.zeros(1)))
+    rows = {name: values[known] for name, values in rows.items()}
+    n = len(rows["person"])
+    episode, order = rows.get("episode", np.zeros(n)), rows.get("order", np.zeros(n))
+    sort = np.lexsort((order, episode, rows["person"]))
+    rows = {name: values[sort] for name, values in rows.items()}
+    person, episode = rows["person"], episode[sort]
+    state = np.stack([rows[f"column {name}"] for name in schema.state], axis=1)
+    action = np.stack([rows[f"column {name}"] for name in schema.action], axis=1)
+    last = np.append((person[1:] != person[:-1]) | (episode[1:] != episode[:-1]), True)[:n]
+    ended = rows.get("terminated", np.zeros(n))
+    following = np.where(last[:, None], state, np.roll(state, -1, axis=0))
+    keep = ~last | (np.nan_to_num(ended, nan=1.0) != 0)
+    arrays = {"person": person, "state": state, "next_state": following, "action": action}
+    arrays |= {name: rows[name] for name in ("reward", "terminated") if name in rows}
+    return ContinuousLog.grouped(schema, {name: values[keep] for name, values in arrays.items()})
