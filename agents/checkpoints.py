@@ -32,35 +32,19 @@ from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.ledger import Ledger, drawn_twice
 from privrl.agents.observer import Observer, counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
-from privrl.costs import DirichletCost
-from privrl.costs import GaussianCost
-from privrl.costs import Relation
-from privrl.costs.base import BatchCost
-from privrl.costs.base import NoPrivacy
-from privrl.costs.base import Together
-from privrl.costs.noise import DiscreteGaussianCost
-from privrl.costs.noise import DiscreteLaplaceCost
-from privrl.costs.noise import LaplaceCost
+from privrl.costs import DirichletCost, GaussianCost, Relation
+from privrl.costs.base import BatchCost, NoPrivacy, Together
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
 from privrl.costs.simplex import SimplexCost
 from privrl.envs import TabularMDP
 from privrl.files.files import read_bytes, save_private
 from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
 from privrl.files.shown import shown
-from privrl.files.states import Restorer
-from privrl.files.states import Snapshot
-from privrl.files.states import pack
-from privrl.files.states import settings_digest
-from privrl.files.states import settings_of
-from privrl.files.states import unpack
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
-from privrl.numerics.checks import check_rng
+from privrl.files.states import Restorer, Snapshot, pack, settings_digest, settings_of, unpack
+from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import SECRET
-from privrl.numerics.randomness import derived_rng
-from privrl.numerics.randomness import randomness_of
-from privrl.numerics.randomness import secret_rng
+from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw

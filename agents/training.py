@@ -14,9 +14,7 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl.agents.checkpoints import Checkpoint
-from privrl.agents.checkpoints import CheckpointManager
-from privrl.agents.checkpoints import Record
+from privrl.agents.checkpoints import Checkpoint, CheckpointManager, Record
 from privrl.agents.observer import Transition
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival

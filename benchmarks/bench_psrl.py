@@ -11,11 +11,8 @@ from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards, TabularSetup
 from privrl.agents.training import learn_counts
 from privrl.costs.base import together
-from privrl.envs import plan
-from privrl.envs import planning
-from privrl.envs import riverswim
-from privrl.envs.planning import best_actions
-from privrl.envs.planning import plan_support
+from privrl.envs import plan, planning, riverswim
+from privrl.envs.planning import best_actions, plan_support
 from privrl.numerics import compiled
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.samplers import Diffuse

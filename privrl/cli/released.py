@@ -204,9 +204,7 @@ def guarantee_of(
 ) -> dict[str, Any]:
     """Return an upper bound on the cost of a release as plain data; without a target, none."""
     from privrl.accounting.rdp import RdpAccountant
-    from privrl.accounting.targets import ApproxDP
-    from privrl.accounting.targets import PureDP
-    from privrl.accounting.targets import RenyiDP
+    from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP
     from privrl.costs.base import Together
 
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]

@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl.continuous.schema import ContinuousSchema
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import check_numbers
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.checks import check_is, check_numbers
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

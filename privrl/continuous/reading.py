@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import FloatArray
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, Column, ContinuousSchema
 from privrl.data.logs.parts import Names, numbers_in, texts_in
 from privrl.data.logs.sources import parts_of
+from privrl.numerics.checks import check_is
+from privrl.numerics.typing import FloatArray
 
 
 def read_continuous_log(

@@ -17,11 +17,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
-from privrl.accounting.targets import ApproxDP
-from privrl.accounting.targets import RenyiDP
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import check_target
-from privrl.accounting.targets import wrong_target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target, check_target, wrong_target
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation

@@ -27,9 +27,7 @@ from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
-from privrl.files.states import Snapshot
-from privrl.files.states import pack
-from privrl.files.states import unpack
+from privrl.files.states import Snapshot, pack, unpack
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise

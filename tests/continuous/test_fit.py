@@ -21,7 +21,7 @@ from privrl.continuous import (
     read_continuous_log,
 )
 from privrl.continuous.tasks import TASKS, regulator
-from privrl.costs import ReplacePerson
+from privrl.costs.relations import ReplacePerson
 from tests.continuous.worlds import MIXED, SCHEMA, walks
 
 

@@ -17,7 +17,8 @@ from privrl.continuous import (
     fit_continuous_model,
 )
 from privrl.continuous.moments import GRAINS, sensitivity
-from privrl.costs import AddRemovePerson, Relation, ReplacePerson, ReplaceRecord
+from privrl.costs import Relation, ReplaceRecord
+from privrl.costs.relations import AddRemovePerson, ReplacePerson
 from tests.continuous.worlds import SCHEMA, walks
 
 RELATIONS = [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()]

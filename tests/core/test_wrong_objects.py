@@ -30,19 +30,11 @@ from privrl.costs.base import Together
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
 from privrl.costs.noise_pairs import DiscreteGaussianPair
 from privrl.costs.relations import ReplaceTransition
-from privrl.data import Bins
-from privrl.data import Categories
+from privrl.data import Bins, Categories
 from privrl.data.records import read_records
 from privrl.data.schema.templates import template
-from privrl.envs import TabularEnv
-from privrl.envs import benchmark
-from privrl.envs import plan
-from privrl.envs import public_facts
-from privrl.envs import riverswim
-from privrl.envs import save_tables
-from privrl.envs.operations import inventory
-from privrl.envs.operations import machine_replacement
-from privrl.envs.operations import queue
+from privrl.envs import TabularEnv, benchmark, plan, public_facts, riverswim, save_tables
+from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.worth import worth
 from privrl.experiments import run_sweep, run_training, suites
 from privrl.mechanisms import LaplaceMechanism, design
