@@ -49,7 +49,8 @@ class Contents:
 def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
     """Read the sources of a report for an audience.
 
-    For the public these are the files that ``privrl share`` would copy (`privrl.files.copies.copy_of`).
+    For the public these are the files that ``privrl share`` would copy
+    (`privrl.files.copies.copy_of`).
     The default audience is the public if any exists, and otherwise the researcher.
 
     Raises

@@ -18,7 +18,9 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training", "mechanisms", "models", "offline", "samplers",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema",
+    "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training",
+    "mechanisms", "models", "offline", "samplers",
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
@@ -37,7 +39,8 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "Log", "Transition",
+            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy",
+            "Log", "Transition",
         ),
         _RESULT,
     ),

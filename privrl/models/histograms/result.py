@@ -554,13 +554,8 @@ def _reach(noise: AdditiveMechanism[Any], tail: float) -> float:
     size is (for the Gaussian: Canonne, Kamath and Steinke, 2020, who bound its tails so).
     """
     size = noise.size
-    if noise.is_gaussian:
-        reach = -size * float(special.ndtri(tail / 2))
-    else:
-        reach = -size * math.log(tail)
-    if noise.is_whole:
-        return float(math.ceil(reach))
-    return reach
+    reach = -size * (float(special.ndtri(tail / 2)) if noise.is_gaussian else math.log(tail))
+    return float(math.ceil(reach)) if noise.is_whole else reach
 
 
 def _bisect(holds: Any, n: float, n_cells: int) -> FloatArray:
