@@ -58,12 +58,12 @@ class Amount:
 
     @classmethod
     def nothing(cls, orders: tuple[float, ...]) -> Self:
-        """Return what no release costs."""
+        """Return the amount of no release."""
         return cls(orders, (0,) * len(orders), Fraction(0), 0)
 
     @classmethod
     def unknown(cls, orders: tuple[float, ...]) -> Self:
-        """Return what releases cost of which nobody knows: it is infinite."""
+        """Return the amount of releases with unknown costs: infinity."""
         return cls(orders, (None,) * len(orders), None, 1)
 
     def covers(self, other: "Amount") -> bool:
@@ -74,7 +74,7 @@ class Amount:
         )
 
     def __add__(self, other: "Amount") -> "Amount":
-        """Return what these and others cost, on the same orders."""
+        """Return the sum of two amounts, on the same orders."""
         curve = tuple(
             None if one is None or more is None else one + more
             for one, more in zip(self.curve, other.curve, strict=True)
@@ -86,7 +86,7 @@ class Amount:
         return Amount(self.orders, curve, pure, self.releases + other.releases, alone)
 
     def times(self, count: int) -> "Amount":
-        """Return what they cost so many times."""
+        """Return the amount of ``count`` repetitions."""
         if count == 1:
             return self
         curve = tuple(None if one is None else count * one for one in self.curve)

@@ -775,7 +775,7 @@ class LedgerAccountant(KeepsJournal):
 
     @one_at_a_time
     def recall(self, cost: Cost) -> None:
-        """Take note of a cost that was entered before, by a run that this one goes on from.
+        """Take note of a cost that was entered before, by the run that this one resumes.
 
         Nothing is entered. Without it, this accountant would not know of a draw that is made once
         more, nor under which relation it was paid for.
