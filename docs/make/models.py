@@ -30,8 +30,7 @@ from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
 from privrl.experiments.figures.dkl_fits import draw_panel
 from privrl.experiments.palette import GREY, look
-from privrl.experiments.uci import Cells, NotPrivateWarning, half_widths, means, run_jobs
-from privrl.experiments.uci.data import split
+from privrl.experiments.uci.data import Cells, NotPrivateWarning, split
 from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
@@ -45,6 +44,7 @@ from privrl.experiments.uci.jobs import (
     UNIFORM,
     grid,
 )
+from privrl.experiments.uci.run import half_widths, means, run_jobs
 from privrl.models import (
     PrivateClassifier,
     PrivateNaiveBayes,

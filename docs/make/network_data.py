@@ -16,8 +16,7 @@ from sklearn import datasets
 from privrl.accounting import ApproxDP
 from privrl.data import Categories, Schema
 from privrl.data.datasets import networks
-from privrl.experiments.uci import network_of, split
-from privrl.experiments.uci.data import SHARE
+from privrl.experiments.uci.data import SHARE, network_of, split
 from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.structure import Structure
 

@@ -34,7 +34,6 @@ PACKAGES = (
     "privrl.experiments.callbacks",
     "privrl.experiments.sweeps",
     "privrl.experiments.suites",
-    "privrl.experiments.uci",
 )
 
 #: Names that users need first; a page begins with them, and has the others as ``__all__`` does.

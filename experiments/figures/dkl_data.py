@@ -21,19 +21,9 @@ from privrl.experiments.figures.dkl_fits import (
 )
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import GREY
-from privrl.experiments.uci import (
-    AUTO,
-    DELTA,
-    DESIGNED,
-    DKL,
-    GOHARI,
-    NONE,
-    PRINTED,
-    UNIFORM,
-    half_widths,
-    means,
-)
 from privrl.experiments.uci.data import commonest_share, split
+from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM
+from privrl.experiments.uci.run import half_widths, means
 
 # Table 1 --------------------------------------------------------------------------------------
 

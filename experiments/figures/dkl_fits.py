@@ -10,7 +10,10 @@ from matplotlib.axes import Axes
 
 from privrl.data.datasets import NAMES, networks
 from privrl.experiments.palette import look
-from privrl.experiments.uci import (
+
+#: The splits of all figures and of docs/models.md; nothing was chosen on them.
+from privrl.experiments.uci.data import NotPrivateWarning
+from privrl.experiments.uci.jobs import (
     AUTO,
     DELTA,
     DESIGNED,
@@ -20,10 +23,11 @@ from privrl.experiments.uci import (
     PRINTED,
     UNIFORM,
     Model,
-    NotPrivateWarning,
     grid,
-    run_jobs,
 )
+
+#: The splits of all figures and of docs/models.md; nothing was chosen on them.
+from privrl.experiments.uci.run import run_jobs
 
 #: The splits of all figures and of docs/models.md; nothing was chosen on them.
 SPLITS = (100, 101, 102, 103, 104)

@@ -22,17 +22,8 @@ from privrl.experiments.figures.dkl_fits import (
     network_fits,
 )
 from privrl.experiments.palette import BLACK, GREY
-from privrl.experiments.uci import (
-    AUTO,
-    DELTA,
-    DESIGNED,
-    DKL,
-    GOHARI,
-    NONE,
-    UNIFORM,
-    half_widths,
-    means,
-)
+from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
+from privrl.experiments.uci.run import half_widths, means
 from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.structure import networkx
 from privrl.numerics.special import FloatArray

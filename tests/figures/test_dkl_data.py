@@ -17,7 +17,8 @@ from picture_checks import check_caption, check_picture
 from privrl.data.datasets import networks
 from privrl.experiments.figures import FIGURES, dkl_data, dkl_networks
 from privrl.experiments.figures.dkl_fits import GAUSSIAN, GAUSSIAN_SD, LAPLACE, LAPLACE_SD
-from privrl.experiments.uci import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM, means
+from privrl.experiments.uci.jobs import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM
+from privrl.experiments.uci.run import means
 
 LOSSES, ACCURACIES, LIKELIHOODS = (
     ("dkl-fig4", "dkl-fig9"),

@@ -24,7 +24,6 @@ FOLDERS = (
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
-    "experiments.uci": "the study of data sets that this project publishes",
 }
 
 _PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
