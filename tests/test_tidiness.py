@@ -1,4 +1,4 @@
-"""No dead code, little that is said twice, and no argument quoted in full."""
+"""No dead code or long duplicates, few public names, and a simple graph of imports."""
 
 import ast
 import re
@@ -69,3 +69,53 @@ def test_little_is_said_twice() -> None:
     found = _run("symilar", *options, *files)
     places = re.findall(r"^\d+ similar lines in .*(?:\n==.*)+", found, re.M)
     assert len(places) <= MOST, "\n\n".join(places)
+
+
+MOST_PUBLIC_NAMES = 150
+
+
+def test_public_names_are_few() -> None:
+    """Names in ``__all__`` are documented and stable; everything else is private."""
+    names = []
+    for name in _sources(*LIBRARY):
+        if name.endswith("__init__.py"):
+            for node in ast.parse((ROOT / name).read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                    names += ast.literal_eval(node.value)
+    assert 100 < len(names) <= MOST_PUBLIC_NAMES
+
+
+#: Folders of the library, the longest chain of imports among them, and pairs of folders of which
+#: one imports the other.
+MOST_FOLDERS, MOST_LAYERS, MOST_IMPORTS = 15, 10, 75
+
+
+def _folder_of(module: str) -> str:
+    """Return the folder of a module, ``"privrl.costs"`` of ``"privrl.costs.base"``."""
+    return ".".join(module.split(".")[:2])
+
+
+def _imports() -> dict[str, set[str]]:
+    """Return the folders that each folder imports."""
+    found: dict[str, set[str]] = {}
+    for name in _sources(*LIBRARY):
+        path = name if name.startswith("privrl/") else f"privrl/{name}"
+        if path.count("/") < 2:
+            continue  # a module beside the folders
+        own = found.setdefault(_folder_of(path.removesuffix(".py").replace("/", ".")), set())
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("privrl."):
+                own.add(_folder_of(node.module or ""))
+    return {folder: others & set(found) - {folder} for folder, others in found.items()}
+
+
+def test_folders_form_few_layers_without_a_circle() -> None:
+    imports = _imports()
+    layers: dict[str, int] = {}
+    while len(layers) < len(imports):
+        free = {f for f, others in imports.items() if f not in layers and others <= set(layers)}
+        assert free, f"a circle: {sorted(set(imports) - set(layers))}"
+        layers |= {f: 1 + max((layers[o] for o in imports[f]), default=0) for f in free}
+    assert len(imports) <= MOST_FOLDERS
+    assert max(layers.values()) <= MOST_LAYERS
+    assert sum(map(len, imports.values())) <= MOST_IMPORTS

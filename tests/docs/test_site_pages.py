@@ -66,7 +66,7 @@ def test_links_lead_to_pages_or_to_copies_of_files() -> None:
 
 
 #: Words of a page, tables and code included: what one sitting takes.
-README_WORDS, PAGE_WORDS = 900, 3500
+README_WORDS, PAGE_WORDS, ALL_WORDS = 900, 3500, 40_000
 
 
 def test_pages_are_short() -> None:
@@ -82,5 +82,6 @@ def test_pages_are_short() -> None:
         if not {"results", "reference"} & set(page.relative_to(DOCS).parts)
     ]
     assert len(pages) > 30
-    found = {page.name: words(page) for page in pages}
+    found = {str(page.relative_to(DOCS)): words(page) for page in pages}
     assert not {name: n for name, n in found.items() if n > PAGE_WORDS}
+    assert sum(found.values()) <= ALL_WORDS
