@@ -400,7 +400,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            save(self, path, ledger=ledger)
+            save(self, path, ledger=ledger)  # type: ignore[arg-type] # a tabular agent
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Restore a checkpoint: records, releases, noise, accountant and random numbers.
@@ -427,7 +427,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            load(self, path, ledger=ledger)
+            load(self, path, ledger=ledger)  # type: ignore[arg-type] # likewise
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with this message if the agent has observed or drawn anything."""

@@ -207,7 +207,7 @@ def run_training(
         value, grid = worth(env, agent.policy), grid_of(env)
     finally:
         env.close()
-    nothing = {
+    nothing: dict[str, Any] = {
         "relation": str(relation),
         "order": None,
         "epsilon": None,
