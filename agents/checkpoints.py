@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -392,7 +392,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            save(cast("TabularAgent", self), path, ledger=ledger)
+            save(self, path, ledger=ledger)  # type: ignore[arg-type] # a tabular agent
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Restore a checkpoint: records, releases, noise, accountant and random numbers.
@@ -419,7 +419,7 @@ class Checkpointed(Observer):
         self._check_made_here()
         with self._lock:
             self._check_whole()
-            load(cast("TabularAgent", self), path, ledger=ledger)
+            load(self, path, ledger=ledger)  # type: ignore[arg-type] # likewise
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with this message if the agent has observed or drawn anything."""
