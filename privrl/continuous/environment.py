@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import check_count
 from privrl._typing import FloatArray
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Ends, Reward
@@ -68,6 +69,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         if not isinstance(self.released, ContinuousModel):
             raise ValueError(f"released must be a ContinuousModel, got {type(released).__name__}.")
         schema = self.released.schema
+        check_count("horizon", horizon)
         if reward is None and schema.reward is None:
             raise ValueError("reward must be given: the log had none.")
         self._reward, self._ends, self._start, self._horizon = reward, ends, start, horizon

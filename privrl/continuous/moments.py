@@ -34,7 +34,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl._checks import check_positive
+from privrl._checks import check_is, check_positive
 from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._shown import shown
@@ -184,6 +184,8 @@ class MomentStream:
         rng: Rng = None,
         accountant: Accountant | None = None,
     ) -> None:
+        check_is("log", log, ContinuousLog)
+        check_is("mechanism", mechanism, MomentsMechanism, type(None))
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_between
+from privrl._checks import check_between, check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel, load_page, save_page
@@ -162,6 +162,7 @@ def plan_continuous(
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 is allowed as well")
     check_between("caution", caution, -1e-9, 1e9)
+    check_is("model", model, ContinuousModel)
     schema = model.schema
 
     def predict(state: FloatArray, action: FloatArray) -> Predicted:
