@@ -310,7 +310,9 @@ class _Plan:
                 weights, steeper = Weights(before, self._prior(seen, gram)), self.design.steeper
             shapes = [np.diag(factor ** basis.degrees.astype(np.float64)) for factor in steeper]
             weights = self._rescaled(weights, seen, gram, grid, shapes)
-            weights, left = update(weights, seen, gram)
+            found, left = update(weights, seen, gram)
+            if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
+                weights = found  # or noise has made numbers that floats do not hold
             plain = seen.plain_gram(positive_part(gram))
             count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
             unsure = np.array([np.trace(each @ plain) for each in weights.covariance])

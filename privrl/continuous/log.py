@@ -117,7 +117,8 @@ class ContinuousLog:
         """Return a log of checked arrays with a row for each transition, in any order."""
         fits = np.ones(len(arrays["person"]), np.bool_)
         for values in arrays.values():
-            fits &= np.isfinite(values).reshape(len(fits), -1).all(axis=1)
+            finite = np.isfinite(values)
+            fits &= finite if values.ndim == 1 else finite.all(axis=1)
         order = np.argsort(arrays["person"], kind="stable")
         order = order[fits[order]]
         person = arrays["person"][order]
