@@ -15,15 +15,15 @@ from privrl.continuous.tasks import TASKS
 from privrl.envs import register_envs
 
 PERSONS, EPSILON = 2000, 1.0
-STEPS, SWEEPS, DISCOUNT = 20_000, 150, 0.97
+STEPS, SWEEPS, DISCOUNT = 60_000, 300, 0.98
 
 
 def features(state: np.ndarray) -> np.ndarray:
     """Return radial functions of the angle's cosine and sine, and of the speed."""
-    angles = np.linspace(-np.pi, np.pi, 16, endpoint=False)
-    speeds = np.linspace(-8, 8, 13)
-    near = np.exp(6 * (np.cos(state[:, :1] - angles) - 1))
-    fast = np.exp(-0.5 * (state[:, 1:] - speeds) ** 2)
+    angles = np.linspace(-np.pi, np.pi, 24, endpoint=False)
+    speeds = np.linspace(-8, 8, 17)
+    near = np.exp(15 * (np.cos(state[:, :1] - angles) - 1))
+    fast = np.exp(-(state[:, 1:] - speeds) ** 2)
     found = (near[:, :, None] * fast[:, None, :]).reshape(len(state), -1)
     return found / found.sum(axis=1, keepdims=True)
 

@@ -238,7 +238,7 @@ class _Plan:
             return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / root)], axis=1)
 
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
-        sums = np.maximum(sums, noise)
+        sums = np.maximum(sums, max(noise, 1e-300))
         share = sums[1:] / sums[0]
         scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
         # A contribution has norm 1: so many persons, if all persons are alike.

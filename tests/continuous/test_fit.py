@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from continuous_worlds import MIXED, SCHEMA, walks
 from gymnasium.utils.env_checker import check_env
 
 from privrl.accounting import RenyiDP, ZeroConcentratedDP
@@ -22,7 +23,6 @@ from privrl.continuous import (
 )
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs import ReplacePerson
-from tests.continuous.worlds import MIXED, SCHEMA, walks
 
 
 @pytest.fixture(scope="module")
