@@ -295,7 +295,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid = 2.0 ** np.arange(-5, 6)
+        grid: FloatArray = 2.0 ** np.arange(-5, 6)
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
@@ -305,10 +305,12 @@ class _Plan:
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
-            steeper = (1.0,)
+            steeper: tuple[float, ...] = (1.0,)
             if weights is None:
                 weights, steeper = Weights(before, self._prior(seen, gram)), self.design.steeper
-            shapes = [np.diag(factor ** basis.degrees.astype(np.float64)) for factor in steeper]
+            shapes: list[FloatArray] = [
+                np.diag(factor ** basis.degrees.astype(np.float64)) for factor in steeper
+            ]
             weights = self._rescaled(weights, seen, gram, grid, shapes)
             found, left = update(weights, seen, gram)
             if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
