@@ -45,7 +45,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
     Raises
     ------
     ValueError
-        If not one of ``path`` and ``released`` is given, or there is no reward.
+        If not one of ``path`` and ``released`` is given, or no reward is given or learned.
     OSError
         If the folder cannot be read.
     """
@@ -72,7 +72,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         schema = model.schema
         check_count("horizon", horizon)
         if reward is None and schema.reward is None:
-            raise ValueError("reward must be given: the log had none.")
+            raise ValueError("reward must be given: the log has no rewards.")
         self._reward, self._ends, self._start, self._horizon = reward, ends, start, horizon
         bounds = [
             (0, len(c.values) - 1) if isinstance(c, Choice) else (c.low, c.high)

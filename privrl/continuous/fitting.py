@@ -241,7 +241,7 @@ class _Plan:
         sums = np.maximum(sums, max(noise, 1e-300))
         share = sums[1:] / sums[0]
         scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
-        # A contribution has norm 1: so many persons, if all persons are alike.
+        # A contribution has norm 1: this is the number of persons if all are alike.
         count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
         return np.clip(scale, 1e-6, 1) * units, count
 
@@ -295,7 +295,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid: FloatArray = 2.0 ** np.arange(-5, 6)
+        grid = np.exp2(np.arange(-5.0, 6))
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
@@ -324,7 +324,7 @@ class _Plan:
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
             scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
-            grid = 2.0 ** np.arange(-1, 4)
+            grid = np.exp2(np.arange(-1.0, 4))
         assert weights is not None
         return weights, residual
 

@@ -43,7 +43,7 @@ class ContinuousLog:
 
     @property
     def n_persons(self) -> int:
-        """How many persons there are: private under add or remove."""
+        """The number of persons: private under add or remove."""
         return len(self.offsets) - 1
 
     @classmethod
@@ -138,7 +138,7 @@ class ContinuousLog:
         )
 
     def blocks(self, most_rows: int) -> Iterator["ContinuousLog"]:
-        """Yield logs of some persons each, whole, of about so many rows."""
+        """Yield logs of whole persons, each with about ``most_rows`` rows."""
         first = 0
         while first < self.n_persons:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most_rows, "right")) - 1

@@ -51,7 +51,7 @@ from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.randomness import Rng, as_rng
 
 GRAINS: Final = 2.0**24  # of a person
-_LARGEST: Final = 3000  # columns of a row: rounding is bounded for so many
+_LARGEST: Final = 3000  # columns of a row: the bound on rounding holds up to here
 _AT_ONCE: Final = 1 << 17  # rows
 _CELLS: Final = 1 << 19  # of contributions that are in memory at once
 
@@ -102,7 +102,7 @@ class MomentsMechanism:
 
     @property
     def cost(self) -> GaussianCost:
-        """What a whole stream of releases costs."""
+        """The cost of a whole stream of releases."""
         unit = sensitivity(self.relation)
         listed = max(abs(m) for vector in self.relation.changes(NORMS) for m in vector)
         sigma = math.nextafter(self.sigma / unit * listed, 0)
@@ -238,7 +238,7 @@ class MomentStream:
         Parameters
         ----------
         rows : callable
-            From a part of the log to rows of ``size`` columns; what is negative counts as 0.
+            From a part of the log to rows of ``size`` columns; negative entries count as 0.
         size, share
             As for `update`.
 
