@@ -106,6 +106,6 @@ def test_the_page_of_dependencies_says_of_each_what_it_is() -> None:
     ]
     said = {row[0]: row for row in rows if row[0] != "package"}
     assert len(said) == len(rows) - sum(row[0] == "package" for row in rows)
-    assert all(len(row) == 4 and all(row) for row in said.values())
+    assert all(len(row) == 3 and all(row) for row in said.values())
     asked = {each.name for extra in (None, *EXTRAS) for each in _asked(extra)}
     assert set(said) == asked | {"nox", "uv", "pip-audit"}

@@ -38,8 +38,9 @@ def account(
     ] = None,
     count: Annotated[int, typer.Option(help="How many releases.")] = 1,
     orders: Annotated[
-        str, typer.Option(help="Comma-separated Rényi orders.")
-    ] = "1.5,2,4,8,16,32,64",
+        list[str] | None,
+        typer.Option(help="Comma-separated Rényi orders.", show_default=_ORDERS),
+    ] = None,
     bound: Annotated[str, typer.Option(help="exact, or dps: Ponnoprat's bound.")] = "exact",
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget for solving: epsilon of (epsilon, delta).")

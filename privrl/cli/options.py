@@ -153,8 +153,8 @@ def _value(name: str, kind: Any, given: Any) -> Any:
 
 
 def _read_as(kind: Any) -> Any:
-    """Return the type of a field on the command line; lists are texts."""
-    if kind == tuple[str, ...]:
+    """Return the type of a field on the command line; a list may be given several times."""
+    if kind == list[str] or _is_list(kind):
         return list[str]
     return next((one for one in (bool, int, float) if kind in (one, one | None)), str)
 

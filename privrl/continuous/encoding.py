@@ -1,4 +1,4 @@
-"""Rows of a log as numbers: what is predicted, and public points to evaluate features at."""
+"""Targets of each row of a log, and public points to evaluate features at."""
 
 import math
 
@@ -29,7 +29,7 @@ def target_kinds(schema: ContinuousSchema) -> BoolArray:
 
 
 def targets(log: ContinuousLog) -> FloatArray:
-    """Return what is predicted of each row: changes of numbers, next categories, rewards."""
+    """Return the targets of each row: changes of numbers, next categories, rewards."""
     found: list[FloatArray] = []
     for i, column in enumerate(log.schema.state.values()):
         before, after = log.state[:, i], log.next_state[:, i]
@@ -57,14 +57,14 @@ class _Linear(Basis):
 
 
 def end_bins(column: Number | Choice, values: FloatArray, bins: int) -> IntArray:
-    """Return in which of so many equal bins of a column's range each value is."""
+    """Return the bin of each value; a column's range has ``bins`` equal bins."""
     assert isinstance(column, Number)
     place = ((values - column.low) / column.width * bins).astype(np.intp)
     return np.clip(place, 0, bins - 1)
 
 
 def public_points(schema: ContinuousSchema, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return so many states and actions, evenly at random in the public ranges."""
+    """Return ``n`` states and actions, evenly at random in the public ranges."""
     rng = np.random.default_rng(0)
     columns = [
         rng.uniform(c.low, c.high, n)

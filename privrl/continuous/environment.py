@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import check_count
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Ends, Reward
 from privrl.continuous.schema import Choice
@@ -44,7 +45,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
     Raises
     ------
     ValueError
-        If not one of ``path`` and ``released`` is given, or there is no reward.
+        If not one of ``path`` and ``released`` is given, or no reward is given or learned.
     OSError
         If the folder cannot be read.
     """
@@ -64,12 +65,14 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
     ) -> None:
         if (path is None) == (released is None):
             raise ValueError("one of path and released must be given.")
-        self.released = ContinuousModel.load(path) if path is not None else released
-        if not isinstance(self.released, ContinuousModel):
+        model = ContinuousModel.load(path) if path is not None else released
+        if not isinstance(model, ContinuousModel):
             raise ValueError(f"released must be a ContinuousModel, got {type(released).__name__}.")
-        schema = self.released.schema
+        self.released: ContinuousModel = model
+        schema = model.schema
+        check_count("horizon", horizon)
         if reward is None and schema.reward is None:
-            raise ValueError("reward must be given: the log had none.")
+            raise ValueError("reward must be given: the log has no rewards.")
         self._reward, self._ends, self._start, self._horizon = reward, ends, start, horizon
         bounds = [
             (0, len(c.values) - 1) if isinstance(c, Choice) else (c.low, c.high)

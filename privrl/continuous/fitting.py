@@ -57,8 +57,10 @@ class Design:
     """Sizes of changes are averaged as this root, so that all orders of magnitude are seen."""
     decay: float = 0.75
     """Factor of a weight's prior deviation for each degree of its feature."""
-    weak: float = 0.5
+    weak: float = 0.25
     """Power of a direction's strength by which the prior variance of its weight falls."""
+    steeper: tuple[float, ...] = (1.0, 0.6, 0.35)
+    """Further factors for each degree, of which each target takes the likeliest."""
     spread: float = 1.0
     """Prior deviation of the binary logarithm by which a round's prior is rescaled."""
     power: float = 0.25
@@ -236,10 +238,10 @@ class _Plan:
             return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / root)], axis=1)
 
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
-        sums = np.maximum(sums, noise)
+        sums = np.maximum(sums, max(noise, 1e-300))
         share = sums[1:] / sums[0]
         scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
-        # A contribution has norm 1: so many persons, if all persons are alike.
+        # A contribution has norm 1: this is the number of persons if all are alike.
         count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
         return np.clip(scale, 1e-6, 1) * units, count
 
@@ -282,7 +284,8 @@ class _Plan:
         counts = counts.reshape(len(numbers), 2, bins)
         over = np.where(counts[:, 1] > 3 * noise, counts[:, 1], 0.0) / loud**2
         chances: FloatArray = over / np.maximum(over + np.maximum(counts[:, 0], 0), 1e-300)
-        return chances
+        # In other bins episodes end by chance: for what another column says.
+        return np.where(chances >= 0.5, chances, 0.0)
 
     def _learn(
         self, stream: MomentStream, basis: Basis, scale: FloatArray, shares: list[float]
@@ -292,7 +295,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid = 2.0 ** np.arange(-5, 6)
+        grid = np.exp2(np.arange(-5.0, 6))
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
@@ -302,10 +305,16 @@ class _Plan:
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
+            steeper: tuple[float, ...] = (1.0,)
             if weights is None:
-                weights = Weights(before, self._prior(seen, gram))
-            weights = self._rescaled(weights, seen, gram, grid)
-            weights, left = update(weights, seen, gram)
+                weights, steeper = Weights(before, self._prior(seen, gram)), self.design.steeper
+            shapes: list[FloatArray] = [
+                np.diag(factor ** basis.degrees.astype(np.float64)) for factor in steeper
+            ]
+            weights = self._rescaled(weights, seen, gram, grid, shapes)
+            found, left = update(weights, seen, gram)
+            if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
+                weights = found  # or noise has made numbers that floats do not hold
             plain = seen.plain_gram(positive_part(gram))
             count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
             unsure = np.array([np.trace(each @ plain) for each in weights.covariance])
@@ -315,7 +324,7 @@ class _Plan:
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
             scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
-            grid = 2.0 ** np.arange(-1, 4)
+            grid = np.exp2(np.arange(-1.0, 4))
         assert weights is not None
         return weights, residual
 
@@ -326,23 +335,36 @@ class _Plan:
         matrix; on average targets are as large as they were found to be.
         """
         values, vectors = np.linalg.eigh(gram)
-        values = np.maximum(values, max(seen.noise * math.sqrt(len(gram)), 1e-6 * values[-1]))
+        least = max(seen.noise * math.sqrt(len(gram)), 1e-6 * values[-1], 1e-6)
+        values = np.maximum(values, least)
         spread = (vectors * values**-self.design.weak) @ vectors.T
-        spread *= values.sum() / np.trace(spread @ positive_part(gram))
+        solid = float(np.trace(spread @ positive_part(gram)))
+        spread *= values.sum() / max(solid, 1e-3 * float(np.trace(spread)) * values[0])
         mapped = seen.transform.T @ spread @ seen.transform
         return np.stack([s**2 * mapped for s in seen.scale])
 
     def _rescaled(
-        self, weights: Weights, seen: Round, gram: FloatArray, grid: FloatArray
+        self,
+        weights: Weights,
+        seen: Round,
+        gram: FloatArray,
+        grid: FloatArray,
+        shapes: list[FloatArray],
     ) -> Weights:
-        """Return the prior with each target's deviation multiplied by its likeliest factor."""
+        """Return the prior with the likeliest scale and decay by degree, for each target."""
         inverse = np.linalg.inv(seen.transform)
         covariance = weights.covariance.copy()
         penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
         for j, s in enumerate(seen.scale):
-            prior = inverse.T @ covariance[j] @ inverse / s**2
-            evidence = [log_evidence(seen, gram, j, prior * factor**2) for factor in grid]
-            covariance[j] *= grid[int(np.argmax(np.array(evidence) - penalty))] ** 2
+            best = -np.inf
+            for shape in shapes:
+                given = shape @ weights.covariance[j] @ shape
+                prior = inverse.T @ given @ inverse / s**2
+                evidence = [log_evidence(seen, gram, j, prior * factor**2) for factor in grid]
+                likely = int(np.argmax(np.array(evidence) - penalty))
+                if evidence[likely] - penalty[likely] > best:
+                    best = evidence[likely] - penalty[likely]
+                    covariance[j] = given * grid[likely] ** 2
         return Weights(weights.mean, covariance)
 
 

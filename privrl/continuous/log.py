@@ -43,7 +43,7 @@ class ContinuousLog:
 
     @property
     def n_persons(self) -> int:
-        """How many persons there are: private under add or remove."""
+        """The number of persons: private under add or remove."""
         return len(self.offsets) - 1
 
     @classmethod
@@ -100,8 +100,8 @@ class ContinuousLog:
             "next_state": schema.n_state,
             "action": len(schema.action),
         }
-        for name, values in tables.items():
-            table = check_numbers(name, values)
+        for name, given in tables.items():
+            table = check_numbers(name, given)
             arrays[name] = table[:, None] if table.ndim == 1 else table
             if arrays[name].shape != (n, widths[name]):
                 raise ValueError(
@@ -117,7 +117,8 @@ class ContinuousLog:
         """Return a log of checked arrays with a row for each transition, in any order."""
         fits = np.ones(len(arrays["person"]), np.bool_)
         for values in arrays.values():
-            fits &= np.isfinite(values).reshape(len(fits), -1).all(axis=1)
+            finite = np.isfinite(values)
+            fits &= finite if values.ndim == 1 else finite.all(axis=1)
         order = np.argsort(arrays["person"], kind="stable")
         order = order[fits[order]]
         person = arrays["person"][order]
@@ -137,7 +138,7 @@ class ContinuousLog:
         )
 
     def blocks(self, most_rows: int) -> Iterator["ContinuousLog"]:
-        """Yield logs of some persons each, whole, of about so many rows."""
+        """Yield logs of whole persons, each with about ``most_rows`` rows."""
         first = 0
         while first < self.n_persons:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most_rows, "right")) - 1

@@ -114,7 +114,7 @@ class ContinuousModel:
         Raises
         ------
         ValueError
-            If there is no reward, public or learned.
+            If no reward is given or learned.
         """
         return self._predict(state, action, reward, ends)[1]
 
@@ -169,7 +169,7 @@ class ContinuousModel:
         elif self.schema.reward is not None:
             earned = self.schema.reward.inside((features @ self.mean)[:, place])
         else:
-            raise ValueError("reward must be given: the log had none.")
+            raise ValueError("reward must be given: the log has no rewards.")
         over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
         return after, Predicted(after, chances, deviation, earned, over)
 
@@ -264,7 +264,7 @@ class ContinuousModel:
         ValueError
             If the folder holds no such model, or its files do not belong together.
         OSError
-            If there is no such folder, or it cannot be read.
+            If the folder does not exist or cannot be read.
         """
         page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
         try:
@@ -363,7 +363,7 @@ def load_page(
         page = parse_json(text)
         if not isinstance(page, dict) or page.get("format") != format_:
             got = page.get("format") if isinstance(page, dict) else type(page).__name__
-            raise ValueError(f"format must be {format_!r}, got {shown(got)}.")
+            raise ValueError(f"format must be {shown(format_)}, got {shown(got)}.")
         if set(page) != set(entries):
             raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
         statement = checked_statement(page["statement"])

@@ -34,6 +34,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl.accounting import releases as gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
@@ -51,7 +52,7 @@ from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
 
 GRAINS: Final = 2.0**24  # of a person
-_LARGEST: Final = 3000  # columns of a row: rounding is bounded for so many
+_LARGEST: Final = 3000  # columns of a row: the bound on rounding holds up to here
 _AT_ONCE: Final = 1 << 17  # rows
 _CELLS: Final = 1 << 19  # of contributions that are in memory at once
 
@@ -102,7 +103,7 @@ class MomentsMechanism:
 
     @property
     def cost(self) -> GaussianCost:
-        """What a whole stream of releases costs."""
+        """The cost of a whole stream of releases."""
         unit = sensitivity(self.relation)
         listed = max(abs(m) for vector in self.relation.changes(NORMS) for m in vector)
         sigma = math.nextafter(self.sigma / unit * listed, 0)
@@ -184,6 +185,8 @@ class MomentStream:
         rng: Rng = None,
         accountant: Accountant | None = None,
     ) -> None:
+        check_is("log", log, ContinuousLog)
+        check_is("mechanism", mechanism, MomentsMechanism, type(None))
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()
@@ -236,7 +239,7 @@ class MomentStream:
         Parameters
         ----------
         rows : callable
-            From a part of the log to rows of ``size`` columns; what is negative counts as 0.
+            From a part of the log to rows of ``size`` columns; negative entries count as 0.
         size, share
             As for `update`.
 

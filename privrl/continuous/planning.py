@@ -34,7 +34,7 @@ _SAMPLES: Final = 20_000  # states that a fit by features uses
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What follows on states and actions.
+    """Predictions for states and actions.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Predicted:
     deviation : array, shape (N, n_state)
         How unsure the numbers are.
     reward : array, shape (N,)
-        What is expected.
+        The expected reward.
     ends : array, shape (N,)
         The probability that the episode terminates.
     """

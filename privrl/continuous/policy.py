@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel, load_page, save_page
 from privrl.continuous.planning import (
@@ -33,7 +34,7 @@ _ORDER: Final = 4  # of features above the grid: all products of two columns
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ContinuousPolicy:
-    """What to do in each state: the action with the largest worth.
+    """A policy: in each state, the action with the largest worth.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class ContinuousPolicy:
         Whether ``worth`` is at points of `Grid.of`, between which it is interpolated, or has
         weights of features.
     worth : array, shape (n, n_actions)
-        What each action is worth.
+        The worth of each action.
     discount : float
         That it was planned for.
     statement : dict or None
@@ -112,7 +113,7 @@ class ContinuousPolicy:
         ValueError
             If the folder holds no such policy, or its files do not belong together.
         OSError
-            If there is no such folder, or it cannot be read.
+            If the folder does not exist or cannot be read.
         """
         page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
         try:
@@ -146,7 +147,7 @@ def plan_continuous(
     Parameters
     ----------
     model : ContinuousModel
-        What was released.
+        The released model.
     reward, ends : callable, optional
         Public functions in place of what was learned, see `ContinuousModel.predict`.
     discount : float
@@ -157,11 +158,12 @@ def plan_continuous(
     Raises
     ------
     ValueError
-        If an argument is out of range, or there is no reward, public or learned.
+        If an argument is out of range, or no reward is given or learned.
     """
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 is allowed as well")
     check_between("caution", caution, -1e-9, 1e9)
+    check_is("model", model, ContinuousModel)
     schema = model.schema
 
     def predict(state: FloatArray, action: FloatArray) -> Predicted:

@@ -1,4 +1,4 @@
-"""What noisy moments say of a linear model, as a normal posterior that is updated round by round.
+"""The normal posterior of a linear model, updated with noisy moments round by round.
 
 Targets are linear in features: ``y = W^T phi + residual``. In a round, rows are ``z = (u, r)`` with
 ``u = T phi`` and ``r = (y - W^T phi) / s``, for the map ``T``, the mean ``W`` and the scale ``s``

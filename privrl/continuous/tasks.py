@@ -8,9 +8,10 @@ the same code measures learning them and knowing them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
@@ -65,7 +66,7 @@ class Task:
         n, levels = self.schema.n_actions, self.schema.levels
         state, alive = self.start(persons, rng), np.arange(persons)
         chosen = rng.integers(n, size=persons)
-        rows: list[tuple[FloatArray, ...]] = []
+        rows: list[tuple[NDArray[Any], ...]] = []
         for _ in range(self.logged):
             fresh = rng.random(len(alive)) >= self.repeat
             chosen = np.where(fresh, rng.integers(n, size=len(alive)), chosen)

@@ -6,12 +6,12 @@ from itertools import product
 import gymnasium as gym
 import numpy as np
 import pytest
+from continuous_worlds import MIXED, SCHEMA
 
 from privrl.continuous.encoding import gram_span, public_points
 from privrl.continuous.features import Basis
 from privrl.continuous.posterior import nearest_gram
 from privrl.continuous.tasks import TASKS, Task
-from tests.continuous.worlds import MIXED, SCHEMA
 
 
 def test_features_are_products_up_to_the_cross() -> None:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from continuous_worlds import MIXED, SCHEMA, walks
 from gymnasium.utils.env_checker import check_env
 
 from privrl.accounting import RenyiDP, ZeroConcentratedDP
@@ -22,7 +23,6 @@ from privrl.continuous import (
 )
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import ReplacePerson
-from tests.continuous.worlds import MIXED, SCHEMA, walks
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +159,31 @@ def test_many_dimensions_are_planned_by_features() -> None:
     assert policy.kind == "features"
     rng = np.random.default_rng(7)
     assert task.mean_return(policy.act, rng) > 0.7 * task.random_return(np.random.default_rng(7))
+
+
+@pytest.mark.parametrize("persons", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [0.001, 0.5, 300.0])
+def test_no_noise_stops_a_fit_that_was_paid_for(persons: int, epsilon: float) -> None:
+    for seed in range(3):
+        model = fit_continuous_model(walks(persons, seed), epsilon=epsilon, rng=seed)
+        after = model.predict(np.zeros((1, 2)), np.zeros((1, 1)))
+        assert np.isfinite(after.state).all()
+        assert np.isfinite(model.environment().reset(seed=0)[0]).all()
+
+
+def test_an_empty_log_is_fitted() -> None:
+    none = ContinuousLog.of_arrays(
+        SCHEMA,
+        person=np.zeros(0),
+        state=np.zeros((0, 2)),
+        action=np.zeros((0, 1)),
+        next_state=np.zeros((0, 2)),
+        reward=np.zeros(0),
+        terminated=np.zeros(0),
+    )
+    for private in (True, False):
+        model = fit_continuous_model(none, epsilon=1 if private else None, rng=0, private=private)
+        assert np.isfinite(model.mean).all()
 
 
 # Reading ------------------------------------------------------------------------------------------

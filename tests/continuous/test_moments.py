@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from continuous_worlds import SCHEMA, walks
 
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.accounting.targets import PureDP, Target
@@ -19,7 +20,6 @@ from privrl.continuous import (
 from privrl.continuous.moments import GRAINS, sensitivity
 from privrl.costs import Relation, ReplaceRecord
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
-from tests.continuous.worlds import SCHEMA, walks
 
 RELATIONS = [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()]
 

@@ -27,14 +27,16 @@ RESULTS = {
     "audit.laws": ("LawResult",),
     "audit.replay": ("ReplayResult",),
     "audit.separations": ("SeparationResult",),
-    "envs": ("Released", "Worth"),
+    "envs": ("Released",),
+    "envs.worth": ("Worth",),
     "models": ("PrivateNaiveBayes",),
     "models.bayes_net.network": ("BayesNet",),
     "models.histograms.result": ("PrivateHistogram",),
-    "offline": ("Estimate", "LogFacts", "LoggedPolicy", "PolicyValue", "ReleasedPolicy"),
-    "experiments.suites": ("SuiteResult",),
-    "experiments.sweeps": ("SweepResult",),
-    "experiments.training": ("TrainResult",),
+    "offline": ("LoggedPolicy", "PolicyValue", "ReleasedPolicy"),
+    "offline.facts": ("Estimate", "LogFacts"),
+    "experiments.suites.suite": ("SuiteResult",),
+    "experiments.sweeps.sweep": ("SweepResult",),
+    "experiments.training.run": ("TrainResult",),
 }
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
 from privrl.accounting.journal import KeepsJournal
@@ -286,7 +287,7 @@ def noted(agent: type[PSRL] = PSRL) -> PSRL:
     Noted.noted.clear()
     Noted.drawn.clear()
     rewards = KnownRewards(np.zeros((3, 2)))
-    return agent(3, 2, 4, sampler=Noted(), rewards=rewards, rng=secret_rng())
+    return agent_of(agent, 3, 2, 4, sampler=Noted(), rewards=rewards, rng=secret_rng())
 
 
 class Slowly(PSRL):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP
 from privrl.agents import PSRL, KnownRewards
@@ -112,7 +113,8 @@ class Afresh(PaidSampler):
 def test_an_agent_learns_from_a_sampler_of_another_class() -> None:
     env = gym.make("FrozenLake-v1")
     facts = public_facts(env)
-    agent = PSRL(
+    agent = agent_of(
+        PSRL,
         facts.n_states,
         facts.n_actions,
         facts.horizon,

@@ -75,7 +75,7 @@ class ToySampler(PaidSampler):
         return self._mechanism.cost
 
     def check(self, counts: Any) -> None:
-        self._check_unspoiled()
+        self.check_usable()
         self._mechanism.check(counts)
 
     def update(self, counts: Any, rng: np.random.Generator) -> Any:

@@ -155,5 +155,5 @@ def test_what_another_command_wrote_is_refused(
     there.write_text("{}")
     refused = CliRunner().invoke(app, command, env={"COLUMNS": "200", "TERM": "dumb"})
     assert refused.exit_code == 2
-    assert "choose another folder with --out" in " ".join(refused.output.split())
+    assert "choose another --out" in " ".join(refused.output.split())
     assert there.read_text() == "{}"

@@ -18,9 +18,7 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema",
-    "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training",
-    "mechanisms", "models", "offline", "samplers",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training", "mechanisms", "models", "offline", "samplers", "continuous",
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
@@ -38,8 +36,7 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy",
-            "Log", "Transition",
+            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "Log", "Transition", "ContinuousLog", "ContinuousModel", "ContinuousPolicy",
         ),
         _RESULT,
     ),
@@ -87,6 +84,7 @@ def table() -> dict[str, Valid]:
         accounting,
         agents,
         audit,
+        continuous,
         data,
         envs,
         experiments,
@@ -813,6 +811,31 @@ def table() -> dict[str, Valid]:
     add("ReleasedPolicy.from_dict", offline.ReleasedPolicy.from_dict, data=saved.to_dict())
     add("save_policy", offline.save_policy, lambda: {"path": Path("p.json"), "policy": saved})
     add("load_policy", offline.load_policy, lambda: {"path": _saved("p.json", saved)})
+
+    # continuous
+    number = continuous.Number(low=0, high=1, levels=2)
+    add("Number", continuous.Number, low=0.0, high=1.0, periodic=False, levels=3)
+    add("Choice", continuous.Choice, values=("a", "b"))
+    numeric = continuous.ContinuousSchema(
+        state={"s": number}, action={"a": number}, reward=number, person="p", reward_column="r"
+    )
+    add(
+        "ContinuousSchema",
+        continuous.ContinuousSchema,
+        **{name: getattr(numeric, name) for name in ("state", "action", "reward", "person")},
+    )
+    add("ContinuousSchema.of", continuous.ContinuousSchema.of, page=numeric.plain())
+    add("read_continuous_log", continuous.read_continuous_log, source=rows, schema=numeric)
+    numbers = continuous.read_continuous_log(rows, numeric)
+    of_log = {"log": numbers, "epsilon": 1.0, "delta": 1e-5, "order": 2}
+    add("fit_continuous_model", continuous.fit_continuous_model, lambda: both(**of_log))
+    smooth = continuous.fit_continuous_model(numbers, epsilon=1.0, rng=0, order=2)
+    add("plan_continuous", continuous.plan_continuous, model=smooth, discount=0.9, caution=0.5)
+    add("ReleasedContinuousEnv", continuous.ReleasedContinuousEnv, released=smooth, horizon=5)
+    add("MomentsMechanism", continuous.MomentsMechanism, sigma=2.0, relation=person)
+    moments = continuous.MomentsMechanism(sigma=2.0)
+    add("MomentStream", continuous.MomentStream, lambda: both(log=numbers, mechanism=moments))
+    add("ReplaceLoggedStep", continuous.ReplaceLoggedStep)
 
     # ledger
     add("Budget", ledger.Budget, epsilon=1.0, delta=1e-5)
