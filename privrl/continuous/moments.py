@@ -35,7 +35,7 @@ from typing import Final, Self
 import numpy as np
 
 from privrl._checks import check_is
-from privrl.accounting import releases as gate
+from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
@@ -178,6 +178,9 @@ class MomentStream:
 
     mechanism: MomentsMechanism | None = fixed()
 
+    cost: GaussianCost | NoPrivacy = fixed()
+    mechanism: MomentsMechanism | None = fixed()
+
     def __init__(
         self,
         log: ContinuousLog,
@@ -190,10 +193,8 @@ class MomentStream:
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()
-        self.cost: GaussianCost | NoPrivacy = (
-            NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
-        )
-        gate.charge(accountant, self.cost)
+        self.cost = NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
+        releases.charge(accountant, self.cost)
 
     def __repr__(self) -> str:  # of nothing private
         return f"MomentStream({self.mechanism!r})"
@@ -283,7 +284,7 @@ class MomentStream:
 
     def _release(self, data: FloatArray) -> FloatArray:
         cost, self._paid = None if self._paid else self.cost, True
-        return gate.release(self, cost, data, self._rng, self._draw)
+        return releases.release(self, cost, data, self._rng, self._draw)
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         if self.mechanism is None:

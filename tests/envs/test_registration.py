@@ -8,14 +8,9 @@ import pytest
 MAKE = 'gymnasium.make("privrl/RiverSwim-v0").reset(seed=0)'
 NAMES = 'print(*sorted(name for name in gymnasium.registry if name.startswith("privrl/")))'
 IDS = (
-    "Blackjack",
-    "CartPole",
-    "Released",
-    "ReleasedContinuous",
-    "RiverSwim",
-    "RiverSwimDPS",
+    "Blackjack", "CartPole", "Released", "ReleasedContinuous", "RiverSwim", "RiverSwimDPS",
     "Tabular",
-)
+)  # fmt: skip
 
 
 def output(code: str) -> str:

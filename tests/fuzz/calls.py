@@ -18,7 +18,9 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training", "mechanisms", "models", "offline", "samplers", "continuous",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema",
+    "envs", "experiments", "experiments.suites", "experiments.sweeps", "experiments.training",
+    "mechanisms", "models", "offline", "samplers", "continuous",
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
@@ -36,12 +38,13 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy", "Log", "Transition", "ContinuousLog", "ContinuousModel", "ContinuousPolicy",
+            "BudgetExceeded", "LedgerError", "LoggedPolicy", "PolicyValue", "ReleasedPolicy",
+            "Log", "Transition", "ContinuousLog", "ContinuousModel", "ContinuousPolicy",
         ),
         _RESULT,
     ),
     **dict.fromkeys(
-        ("read_partitions", "read_partitioned_records",
+        ("read_partitions", "read_partitioned_records", "run_suite",
          "train", "from_minari", "audit_replay",
          "TabularVectorEnv"), _LONG,
     ),
@@ -816,6 +819,7 @@ def table() -> dict[str, Valid]:
     number = continuous.Number(low=0, high=1, levels=2)
     add("Number", continuous.Number, low=0.0, high=1.0, periodic=False, levels=3)
     add("Choice", continuous.Choice, values=("a", "b"))
+    add("Design", continuous.Design, scales=0.05)
     numeric = continuous.ContinuousSchema(
         state={"s": number}, action={"a": number}, reward=number, person="p", reward_column="r"
     )

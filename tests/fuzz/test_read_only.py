@@ -8,6 +8,7 @@ import calls
 import gymnasium as gym
 import pytest
 
+from privrl import agents
 from privrl.accounting import Ledger, RenyiDP
 from privrl.costs import ReplaceEpisode
 from privrl.costs.noise import LaplaceCost
@@ -26,14 +27,19 @@ WRITABLE = {
     },
 }  # fmt: skip
 #: Read from the class alone, whatever an instance has.
-OF_CLASSES = {"derived", "fixed", "remembered", "settings"}
+OF_CLASSES = {
+    "derived", "fixed", "remembered", "settings", "title", "look", "releases", "acts_randomly",
+    "usual_sampler", "usual_schedule", "has_own_schedule", "reward_model", "needs_counts",
+    "needs_tables", "needs_steps", "can_resample", "side_by_side",
+}  # fmt: skip
 
 
 def made() -> dict[str, Any]:
     """An object of each public class that has a valid call, but environments."""
     found: dict[str, Any] = {"Ledger": Ledger("nowhere")}
     for name, call in calls.table().items():
-        if inspect.isclass(call.function) or name.startswith("Ledger"):
+        agent = inspect.isclass(getattr(agents, name, None))  # made by a function of its options
+        if agent or inspect.isclass(call.function) or name.startswith("Ledger"):
             thing = call.function(**call.given())
             if type(thing).__module__.startswith("privrl") and not isinstance(thing, gym.Env):
                 found.setdefault(type(thing).__name__, thing)
