@@ -179,7 +179,6 @@ class MomentStream:
     mechanism: MomentsMechanism | None = fixed()
 
     cost: GaussianCost | NoPrivacy = fixed()
-    mechanism: MomentsMechanism | None = fixed()
 
     def __init__(
         self,
