@@ -10,9 +10,9 @@ through Gymnasium's interface, as any other agent could. Needs NumPy and Gymnasi
 import gymnasium as gym
 import numpy as np
 
+from privrl._registration import register_envs
 from privrl.continuous import fit_continuous_model
 from privrl.continuous.tasks import TASKS
-from privrl.envs import register_envs
 
 PERSONS, EPSILON = 2000, 1.0
 STEPS, SWEEPS, DISCOUNT = 60_000, 300, 0.98

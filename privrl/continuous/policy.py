@@ -7,7 +7,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_is
 from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel, load_page, save_page
 from privrl.continuous.planning import (
@@ -21,7 +20,7 @@ from privrl.continuous.planning import (
     worth_on_grid,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
-from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT: Final = "privrl continuous policy, 1"
