@@ -1,5 +1,6 @@
 """privrl fit-policy."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,7 +103,7 @@ def _planned(folder: Path, release: Release, discount: float) -> "ReleasedPolicy
     from privrl.envs import load_released
     from privrl.offline import ReleasedPolicy
 
-    if release.out.resolve() == folder.resolve():
+    if os.path.realpath(release.out) == os.path.realpath(folder):
         raise ValueError("out must be another folder than --from-model, whose files are kept.")
     outputs.check_new(release.out, _FILES, force=release.force)
     return ReleasedPolicy.of_model(load_released(folder), discount=discount)

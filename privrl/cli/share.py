@@ -1,5 +1,6 @@
 """privrl share."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,7 @@ def share_command(
                     "that is weak privacy, and no file was written. To share it anyway, add "
                     "--weak."
                 )
-        _files.save_folder(to.resolve(), copy.files)
+        _files.save_folder(Path(os.path.realpath(to)), copy.files)
         written = [to / name for name in copy.files]
         print_files(written)
         answer |= {

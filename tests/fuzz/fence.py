@@ -51,6 +51,8 @@ def fence(folder: Path) -> None:
             text = os.fsdecode(given[0]).removeprefix("file:").partition("?")[0]
             if text not in ("", ":memory:") and "mode=ro" not in os.fsdecode(given[0]):
                 check(os.path.realpath(text))
+        elif event in ("os.remove", "os.rmdir") and given[1] != -1:
+            pass  # within a folder that was opened: `shutil.rmtree`, which is checked as a whole
         elif event in _CHANGED:
             for place in _CHANGED[event]:
                 check(given[place])

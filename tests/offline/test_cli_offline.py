@@ -695,3 +695,11 @@ def test_a_model_of_a_log_without_outcomes(tmp_path: Path) -> None:
     page = json.loads((out / "model.json").read_text())
     assert page["state_names"] == ["s 0", "s 1"]
     assert page["n_states"] == 2 + len(page["outcomes"])
+
+
+def test_an_output_folder_that_is_a_circular_link_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.symlink_to(out)
+    result = run("fit-policy", "--from-model", tmp_path / "model", "--out", out)
+    assert result.exit_code == 2
+    assert "error: out must be a folder" in result.output
