@@ -206,7 +206,7 @@ OPTIONS = [
     "--agent=psrl --rewards=known",
     "--agent=psrl --sampler=diffuse --schedule=geometric:1.3 --window=2",
     "--agent=psrl --resamples=every-episode",
-    "--agent=psrl --reward-epsilon=0.5 --threshold=0 --support",
+    "--agent=psrl --renyi-order=2 --reward-epsilon=0.5 --threshold=0 --support",
     "--reward-share=0.5 --support",
     "--relation=replace-transition --reward-range=-1,2 --horizon=7",
 ]
