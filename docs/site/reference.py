@@ -17,6 +17,7 @@ PACKAGES = (
     "privrl.agents",
     "privrl.envs",
     "privrl.offline",
+    "privrl.continuous",
     "privrl.models",
     "privrl.models.histograms.result",
     "privrl.models.bayes_net.network",
