@@ -18,7 +18,7 @@ env = gym.make("privrl/RiverSwim-v0")
 mdp = privrl.envs.riverswim()
 
 _, panels = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True, layout="constrained")
-for ax, epsilon in zip(panels, (0.001, 0.1, 10), strict=True):
+for ax, epsilon in zip(panels, (0.1, 1, 10), strict=True):
     agent = PSRL.private(env, epsilon=epsilon, rng=np.random.default_rng(1)).learn()
     policy = agent.to_policy()
     share = mdp.policy_value(policy.actions) / mdp.optimal_value()

@@ -244,3 +244,10 @@ def test_all_is_all_but_what_is_large_or_for_developers() -> None:
     ]
     named = extras["all"][0].removeprefix("privrl[").removesuffix("]").split(",")
     assert set(named) == extras.keys() - {"all", "bench", "dev", "docs", "ray", "test"}
+
+
+@pytest.mark.parametrize("name", ["PrivateClassifier", "PrivateNaiveBayes"])
+def test_without_scikit_learn_the_error_says_what_to_install(name: str) -> None:
+    code = f"import sys; sys.modules['sklearn'] = None; from privrl.models import {name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'privrl[models]'" in done.stderr.splitlines()[-1]

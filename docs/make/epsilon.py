@@ -192,7 +192,7 @@ def _turned() -> Figure:
             up(at[1], 3), at, (6, -14), textcoords="offset points", color=colour("gaussian"),
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlim=(1e-3, 20), ylim=(0.05, 60))
-    axes.set_xlabel("Rényi ε of order 2 (nats), as train, sweep and suite take it")
+    axes.set_xlabel("Rényi ε of order 2 (nats), as with --renyi-order 2")
     axes.set_ylabel(f"ε at δ = {DELTA:g} (nats), the usual form")
     axes.set_title(
         "The same runs in both forms, with the same privacy unit",

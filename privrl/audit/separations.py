@@ -106,7 +106,7 @@ def separation(
     error = check_between(
         "error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are"
     )
-    claimed = check_positive("claimed", claimed, "an RenyiDP target claims sqrt(2 epsilon / order)")
+    claimed = check_positive("claimed", claimed, "a RenyiDP target claims sqrt(2 epsilon / order)")
     if not _LEAST_CLAIMED <= claimed <= _LARGEST:
         raise ValueError(
             f"claimed must be from {_LEAST_CLAIMED:g} to {_LARGEST:g}, got {shown(claimed)}; no "

@@ -77,8 +77,8 @@ def read_log(
 
     - A row with an empty person is left out.
     - A person is left out altogether, without a message, if one of their rows does not fit: an
-    entry of a state or action without a cell (give the column one: ``other``, ``missing``); a
-    reward or an order of NaN, or an order that is not finite; an empty episode; an outcome that
+      entry of a state or action without a cell (give the column one: ``other``, ``missing``); a
+      reward or an order of NaN, or an order that is not finite; an empty episode; an outcome that
       is none; two rows of one order in an episode, or with ``consecutive`` a gap between them; or
       an outcome before the last row of its episode.
     - Episodes of a person are sorted by the order of their first step, and by name where that is

@@ -4,8 +4,10 @@ A model that learns its categories or bins from private data leaks them. Here th
 each column is `Categories` or `Bins`, a `Schema` is an ordered set of columns, and encoding turns a
 table into cell numbers. No error shows a value of the table, or a number of them.
 
-What reading may depend on -------------------------- Every entry is read by itself: no record
-decides how another one is read. Whether reading *stops* depends on
+What reading may depend on
+--------------------------
+Every entry is read by itself: no record decides how another one is read. Whether reading *stops*
+depends on
 
 1. public facts: the names and shape of a table, and the types of its columns. NumPy's arrays and
    pandas' columns are refused if their type cannot hold what the schema says (texts for
@@ -13,8 +15,8 @@ decides how another one is read. Whether reading *stops* depends on
    column, one record may have decided what became of all. Lists, arrays of objects and CSV files
    have no such types.
 2. single records, in two documented ways only: an entry without a cell, in a column with neither
-``other=True`` nor ``missing=True``; and, in lists and files, a record whose number of entries is
-not that of the columns.
+   ``other=True`` nor ``missing=True``; and, in lists and files, a record whose number of entries is
+   not that of the columns.
 
 So where all columns have a cell for the rest, reading stops for no record. Otherwise, an analysis
 that stops reveals that some record did not fit, and in which columns.

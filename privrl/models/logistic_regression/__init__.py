@@ -39,3 +39,5 @@ R. Bassily, A. Smith and A. Thakurta. *Private empirical risk minimization* (201
 J. Dong, A. Roth and W. Su. *Gaussian differential privacy* (2022). Adaptive Gaussian releases cost
 together as much as one of the summed precision.
 """
+
+import privrl.models.classifiers  # noqa: F401 - says what to install without scikit-learn

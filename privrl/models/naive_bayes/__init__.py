@@ -38,3 +38,5 @@ J. Vaidya, B. Shafiq, A. Basu and Y. Hong. *Differentially private naive Bayes c
 C. Guo, G. Pleiss, Y. Sun and K. Weinberger. *On calibration of modern neural networks* (2017).
 Temperatures.
 """
+
+import privrl.models.classifiers  # noqa: F401 - says what to install without scikit-learn
