@@ -1,4 +1,7 @@
-"""Small tasks that are hard to explore: what pays lies far from where random actions lead."""
+"""Small tasks that are hard to explore: what pays lies far from where random actions lead.
+
+Each raises ValueError if an argument is out of range.
+"""
 
 import numpy as np
 
@@ -24,11 +27,6 @@ def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:
     -------
     TabularMDP
         With 2 actions.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -66,11 +64,6 @@ def six_arms(horizon: int = 100) -> TabularMDP:
     -------
     TabularMDP
         With 7 states and 6 actions.
-
-    Raises
-    ------
-    ValueError
-        If ``horizon`` is out of range.
 
     References
     ----------
@@ -111,11 +104,6 @@ def deep_sea(size: int) -> TabularMDP:
     -------
     TabularMDP
         With ``size**2 + 1`` states and 2 actions, deterministic.
-
-    Raises
-    ------
-    ValueError
-        If ``size`` is out of range.
 
     Notes
     -----
@@ -158,11 +146,6 @@ def key_and_door(size: int) -> TabularMDP:
     -------
     TabularMDP
         With ``2 * size**2 + 1`` states and 4 actions, deterministic.
-
-    Raises
-    ------
-    ValueError
-        If ``size`` is out of range.
 
     References
     ----------

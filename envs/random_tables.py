@@ -1,4 +1,7 @@
-"""Tasks whose tables are drawn at random: nothing about them is special."""
+"""Tasks whose tables are drawn at random: nothing about them is special.
+
+Each raises ValueError if an argument is out of range.
+"""
 
 import numpy as np
 
@@ -28,11 +31,6 @@ def garnet(n_states: int, n_actions: int, branching: int, horizon: int, seed: in
     -------
     TabularMDP
         Rewards are those of an action, whatever follows.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -66,16 +64,6 @@ def dense(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
     ----------
     n_states, n_actions, horizon, seed
         As for `garnet`.
-
-    Returns
-    -------
-    TabularMDP
-        Rewards are those of an action, whatever follows.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------

@@ -293,9 +293,8 @@ def clinic(
     return World(
         name=name or f"clinic {seed}",
         transition=transition,
-        start=start / start.sum(),
         admissible=admissible,
-        expert=liked / liked.sum(axis=1, keepdims=True),
+        **_chances(start, liked),
         outcomes=("died", "survived"),
         outcome_rewards=(0.0, 1.0),
     )
@@ -380,9 +379,8 @@ def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions:
     return World(
         name=name,
         transition=transition,
-        start=start / start.sum(),
         admissible=admissible,
-        expert=liked / liked.sum(axis=1, keepdims=True),
+        **_chances(start, liked),
         outcomes=("died", "discharged"),
         outcome_rewards=(0.0, 10.0),
         step_reward=np.maximum(health[:, None] - burden, 0.0),
@@ -409,6 +407,11 @@ def _moves(
     there = rng.choice(len(grade), size, replace=False, p=near / near.sum())
     rows = rng.gamma(1.0, size=size) * np.exp(tilt[:, None] * (grade[there] - grade[state]))
     return there, rows / rows.sum(axis=1, keepdims=True)
+
+
+def _chances(start: FloatArray, liked: FloatArray) -> dict[str, FloatArray]:
+    """Return the chances of first states and of the expert's actions."""
+    return {"start": start / start.sum(), "expert": liked / liked.sum(axis=1, keepdims=True)}
 
 
 def _sigmoid(log_odds: FloatArray) -> FloatArray:

@@ -71,10 +71,8 @@ class PrivateLogisticRegression(SavedClassifier):
         without the part of the choice between candidates. Zeros without gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : array of str
-        Their names, where X was a data frame.
+    n_features_in_, feature_names_in_
+        As for `PrivateNaiveBayes`.
 
     Notes
     -----
