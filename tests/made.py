@@ -6,6 +6,8 @@ from typing import Any
 from privrl.agents import TabularSetup
 from privrl.agents.methods import Method, Task
 from privrl.costs import ReplaceStep
+from privrl.data import Bins, Categories
+from privrl.data.logs import LogSchema
 from privrl.envs import TabularMDP
 
 
@@ -58,3 +60,16 @@ class Made:
 
     def result(self) -> Any:
         return self._value
+
+
+def dosed_log(glucose: tuple[float, ...], **more: Any) -> LogSchema:
+    """Return the schema of a log of patients with a dose at each step, who leave well or dead."""
+    return LogSchema(
+        person="patient",
+        state={"glucose": Bins(glucose)},
+        action={"dose": Categories((0, 1))},
+        outcome="left",
+        outcomes=("well", "dead"),
+        outcome_rewards=(1, 0),
+        **more,
+    )

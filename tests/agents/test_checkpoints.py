@@ -145,17 +145,21 @@ def test_settings_do_not_change_in_use(method: Method) -> None:
     assert checkpoints._settings(agent) == before
 
 
+def check_resumed(path, agent, other, episodes: int) -> None:
+    """Another agent that is loaded half-way ends as the one that was saved."""
+    learn(agent, 0, episodes)
+    agent.save(path)
+    other.load(path)
+    for each in (agent, other):
+        learn(each, episodes, 2 * episodes)
+    assert state_of(other) == state_of(agent)
+
+
 def test_q_learning_is_saved_too(tmp_path) -> None:
     def q() -> QLearning:
         return agent_of(QLearning, 3, 2, 4, episodes=20, rng=np.random.default_rng(1))
 
-    agent, other = q(), q()
-    learn(agent, 0, 10)
-    agent.save(tmp_path / "agent")
-    other.load(tmp_path / "agent")
-    for each in (agent, other):
-        learn(each, 10, 20)
-    assert state_of(other) == state_of(agent)
+    check_resumed(tmp_path / "agent", q(), q(), 10)
 
 
 def agent_with(**changed) -> PSRL:
@@ -353,13 +357,7 @@ class Mine(Plain):
 
 
 def test_a_sampler_of_ones_own_is_saved_if_it_says_how(tmp_path) -> None:
-    agent, other = agent_with(sampler=Mine()), agent_with(sampler=Mine())
-    learn(agent, 0, 4)
-    agent.save(tmp_path / "agent")
-    other.load(tmp_path / "agent")
-    for each in (agent, other):
-        learn(each, 4, 8)
-    assert state_of(other) == state_of(agent)
+    check_resumed(tmp_path / "agent", *(agent_with(sampler=Mine()) for _ in range(2)), 4)
 
 
 # ---------------------------------------------------------------- who goes on twice

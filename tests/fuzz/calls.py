@@ -259,16 +259,8 @@ def table() -> dict[str, Valid]:
     add("ChoiceCost", costs.ChoiceCost, scale=20.0, sensitivity=1.0, relation=record)
     add("DiscreteGaussianCost", costs.DiscreteGaussianCost, sigma=2.0, **common)
     add("DiscreteLaplaceCost", costs.DiscreteLaplaceCost, scale=2.0, **common)
-    add(
-        "SimplexCost",
-        costs.SimplexCost,
-        weight=20.0,
-        eta=0.1,
-        eta_bar=0.1,
-        n_components=2,
-        distance=0.5,
-        n_vectors=1,
-    )
+    simplex = {"weight": 20.0, "eta": 0.1, "eta_bar": 0.1, "distance": 0.5, "n_vectors": 1}
+    add("SimplexCost", costs.SimplexCost, **simplex, n_components=2)
     several = {"parts": [noise, draw]}
     add("Together", costs.Together, several)
     add("together", costs.together, several)
@@ -351,12 +343,8 @@ def table() -> dict[str, Valid]:
     add(
         "SimplexMechanism",
         mechanisms.SimplexMechanism,
-        weight=20.0,
-        eta=0.1,
+        **simplex,
         sensitive=(0, 1),
-        eta_bar=0.1,
-        distance=0.5,
-        n_vectors=1,
         bound="exact",
     )
     add(
