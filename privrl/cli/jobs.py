@@ -35,6 +35,22 @@ Address = Annotated[
     typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
 ]
 
+
+def spec_option(name: str) -> Any:
+    """Return the option of a saved spec in place of a preset."""
+    return typer.Option(
+        help=f"In place of a preset: a {name}.json that a {name} wrote, or such a spec alone."
+    )
+
+
+def folder_option(name: str, other: str) -> Any:
+    """Return the option of the folder, see `folder`."""
+    return typer.Option(
+        help=f"Folder for the files. By default results/{name}, of other presets "
+        f"results/{name}-{other} and so on."
+    )
+
+
 Compared = TypeVar("Compared", bound="Comparison")
 
 

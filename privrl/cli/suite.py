@@ -62,22 +62,11 @@ def suite(
             "Other options override parts of it."
         ),
     ] = None,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of a preset: a suite.json that a suite wrote, or such a spec alone."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, jobs.spec_option("suite")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the files. By default results/suite, of other presets "
-            "results/suite-others and so on."
-        ),
-    ] = None,
+    out: Annotated[Path | None, jobs.folder_option("suite", "others")] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,

@@ -53,23 +53,12 @@ def sweep(
             "guarantee), in Renyi divergence of order 2. Other options override parts of it."
         ),
     ] = None,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, jobs.spec_option("sweep")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Also write Parquet tables.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the files. By default results/sweep, of other presets "
-            "results/sweep-frontier and so on."
-        ),
-    ] = None,
+    out: Annotated[Path | None, jobs.folder_option("sweep", "frontier")] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
