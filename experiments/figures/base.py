@@ -69,7 +69,7 @@ def note(picture: Picture, text: str) -> None:
     picture.supxlabel(text, fontsize="small", color="0.3")
 
 
-def label_deltas(axes: Axes, loc: str) -> None:
+def label_deltas(axes: Axes, loc: Literal["upper right", "lower left"]) -> None:
     """Name the axes of a panel of (epsilon, delta) curves, and write its legend."""
     axes.set_xlabel("ε (nats)")
     axes.set_ylabel("δ")
