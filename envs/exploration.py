@@ -1,7 +1,4 @@
-"""Small tasks that are hard to explore: what pays lies far from where random actions lead.
-
-Each raises ValueError if an argument is out of range.
-"""
+"""Small tasks that are hard to explore: what pays lies far from where random actions lead."""
 
 import numpy as np
 
@@ -22,6 +19,16 @@ def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:
         Length of the row, >= 3; where it is even, the start is right of the middle.
     horizon : int
         Steps in an episode, >= 1; with ``n_states // 2`` or fewer the prize is out of reach.
+
+    Returns
+    -------
+    TabularMDP
+        With 2 actions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------
@@ -48,12 +55,22 @@ def six_arms(horizon: int = 100) -> TabularMDP:
     action ``i`` leads to arm ``i + 1`` with probability 1, .15, .1, .05, .03 and .01, and
     otherwise nowhere. In an arm, the action that led there stays and pays 50, 133, 300, 800,
     1660 and 6000; every other one leads back to the hub. The first arm is more forgiving: only
-    action 4 leaves it, and all others pay. There are 7 states and 6 actions.
+    action 4 leaves it, and all others pay.
 
     Parameters
     ----------
     horizon : int
         Steps in an episode, >= 1.
+
+    Returns
+    -------
+    TabularMDP
+        With 7 states and 6 actions.
+
+    Raises
+    ------
+    ValueError
+        If ``horizon`` is out of range.
 
     References
     ----------
@@ -84,12 +101,21 @@ def deep_sea(size: int) -> TabularMDP:
     one more to the right pays 1: .99 in all. Cell ``(row, column)`` is state
     ``row * size + column``, and the last state is the bottom, where the episode is over. Cells
     right of the diagonal are never reached.
-    There are ``size**2 + 1`` states and 2 actions, and nothing is random.
 
     Parameters
     ----------
     size : int
         Rows and columns of the grid, >= 1, and steps in an episode.
+
+    Returns
+    -------
+    TabularMDP
+        With ``size**2 + 1`` states and 2 actions, deterministic.
+
+    Raises
+    ------
+    ValueError
+        If ``size`` is out of range.
 
     Notes
     -----
@@ -121,12 +147,22 @@ def key_and_door(size: int) -> TabularMDP:
     arrive at the key is to take it, to arrive at the door with the key pays 1 and ends the episode,
     and nothing else pays. The best way has ``3 * (size - 1)`` steps and an episode at most ``4 *
     size``. Cell ``(row, column)`` is state ``row * size + column``, with the key ``size**2`` more,
-    and the last state is "over". There are ``2 * size**2 + 1`` states; nothing is random.
+    and the last state is "over".
 
     Parameters
     ----------
     size : int
         Cells along a wall, >= 2.
+
+    Returns
+    -------
+    TabularMDP
+        With ``2 * size**2 + 1`` states and 4 actions, deterministic.
+
+    Raises
+    ------
+    ValueError
+        If ``size`` is out of range.
 
     References
     ----------

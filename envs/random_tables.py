@@ -1,7 +1,4 @@
-"""Tasks whose tables are drawn at random: nothing about them is special.
-
-Each raises ValueError if an argument is out of range.
-"""
+"""Tasks whose tables are drawn at random: nothing about them is special."""
 
 import numpy as np
 
@@ -31,6 +28,11 @@ def garnet(n_states: int, n_actions: int, branching: int, horizon: int, seed: in
     -------
     TabularMDP
         Rewards are those of an action, whatever follows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------
@@ -64,6 +66,16 @@ def dense(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
     ----------
     n_states, n_actions, horizon, seed
         As for `garnet`.
+
+    Returns
+    -------
+    TabularMDP
+        As `garnet` does.
+
+    Raises
+    ------
+    ValueError
+        As `garnet` does.
 
     References
     ----------
