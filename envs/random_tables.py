@@ -70,12 +70,12 @@ def dense(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
     Returns
     -------
     TabularMDP
-        Rewards are those of an action, whatever follows.
+        As `garnet` does.
 
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        As `garnet` does.
 
     References
     ----------

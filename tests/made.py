@@ -1,9 +1,14 @@
-"""Agents from plain options: what the setup has, and what the class itself takes."""
+"""Agents, tasks and jobs that tests make, and what a cluster makes for them."""
 
 import inspect
 from typing import Any
 
 from privrl.agents import TabularSetup
+from privrl.agents.methods import Method, Task
+from privrl.costs import ReplaceStep
+from privrl.data import Bins, Categories
+from privrl.data.logs import LogSchema
+from privrl.envs import TabularMDP
 
 
 def agent_of(kind: Any, *sizes: int, **options: Any) -> Any:
@@ -12,3 +17,59 @@ def agent_of(kind: Any, *sizes: int, **options: Any) -> Any:
         name: options.pop(name) for name in inspect.signature(kind).parameters if name in options
     }
     return kind(TabularSetup(*sizes, **options), **own)
+
+
+def task_of(mdp: TabularMDP, episodes: int, **more: Any) -> Task:
+    """Return the task of tables whose expected rewards are known, with rewards in 0..1."""
+    return Task(
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        horizon=mdp.horizon,
+        reward_range=(0.0, 1.0),
+        relation=ReplaceStep(),
+        episodes=episodes,
+        expected_reward=mdp.expected_reward,
+        **more,
+    )
+
+
+def job_of(episodes: int, runs: int) -> Any:
+    """Return a job of a sweep of RiverSwim."""
+    from privrl.experiments.sweeps.jobs import Job  # noqa: PLC0415 -- needs more than agents do
+
+    return Job(
+        env="privrl/RiverSwim-v0",
+        horizon=30,
+        episodes=episodes,
+        method=Method(),
+        relation="replace-step",
+        renyi_order=2.0,
+        epsilon=1.0,
+        delta=1e-5,
+        first_run=0,
+        runs=runs,
+        seed=0,
+    )
+
+
+class Made:
+    """What a function made, elsewhere."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def result(self) -> Any:
+        return self._value
+
+
+def dosed_log(glucose: tuple[float, ...], **more: Any) -> LogSchema:
+    """Return the schema of a log of patients with a dose at each step, who leave well or dead."""
+    return LogSchema(
+        person="patient",
+        state={"glucose": Bins(glucose)},
+        action={"dose": Categories((0, 1))},
+        outcome="left",
+        outcomes=("well", "dead"),
+        outcome_rewards=(1, 0),
+        **more,
+    )

@@ -655,36 +655,18 @@ def _digits(value: float) -> str:
     return "–".join(dict.fromkeys(texts))
 
 
-def _million_steps(value: Measured) -> str:
-    return _say(value, 1e-6, " M steps/s")
-
-
-def _seconds(value: Measured) -> str:
-    return _say(value, 1.0, " s")
-
-
-def _times_as_long(value: Measured) -> str:
-    return _say(value, 1.0, " × the time")
-
-
-def _times_as_fast(value: Measured) -> str:
-    return _say(value, 1.0, " × the speed")
+_million_steps = partial(_say, factor=1e-6, unit=" M steps/s")
+_seconds = partial(_say, factor=1.0, unit=" s")
+_times_as_long = partial(_say, factor=1.0, unit=" × the time")
+_times_as_fast = partial(_say, factor=1.0, unit=" × the speed")
+_milli, _micro = partial(_say, factor=1e3, unit=""), partial(_say, factor=1e6, unit="")
 
 
 def _millions(value: Measured) -> str:
     return "" if value is None else _digits(value / 1e6)
 
 
-def _milli(value: Measured) -> str:
-    return _say(value, 1e3, "")
-
-
-def _micro(value: Measured) -> str:
-    return _say(value, 1e6, "")
-
-
-def _megabytes(value: Measured) -> str:
-    return "" if value is None else _digits(value / 1e6)
+_megabytes = _millions
 
 
 def _percent(value: Measured) -> str:

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pages
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -109,6 +110,12 @@ def _gaussian(order_2: float) -> GaussianCost:
 # Pictures -------------------------------------------------------------------------------------
 
 
+def _finish(axes: Axes, title: str, legend: str) -> None:
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.legend(frameon=False, loc=legend)
+    axes.grid(alpha=0.25)
+
+
 def _guess_picture() -> Figure:
     figure = Figure(figsize=(8, 4.4), layout="constrained")
     axes = figure.subplots()
@@ -132,12 +139,11 @@ def _guess_picture() -> Figure:
     axes.set(xscale="log", xlim=(0.01, 20), ylim=(-3, 112), yticks=range(0, 101, 25))
     axes.set_xlabel(f"ε of all releases (nats), δ = {DELTA:g}")
     axes.set_ylabel("upper bound for the attacker (%)")
-    axes.set_title(
+    _finish(
+        axes,
         "What an attacker can learn about one yes-or-no fact of one privacy unit",
-        loc="left", fontsize="medium",
-    )  # fmt: skip
-    axes.legend(frameon=False, loc="upper left")
-    axes.grid(alpha=0.25)
+        "upper left",
+    )
     return figure
 
 
@@ -194,12 +200,7 @@ def _turned() -> Figure:
     axes.set(xscale="log", yscale="log", xlim=(1e-3, 20), ylim=(0.05, 60))
     axes.set_xlabel("Rényi ε of order 2 (nats), as with --renyi-order 2")
     axes.set_ylabel(f"ε at δ = {DELTA:g} (nats), the usual form")
-    axes.set_title(
-        "The same runs in both forms, with the same privacy unit",
-        loc="left", fontsize="medium",
-    )  # fmt: skip
-    axes.legend(frameon=False, loc="lower right")
-    axes.grid(alpha=0.25)
+    _finish(axes, "The same runs in both forms, with the same privacy unit", "lower right")
     return figure
 
 

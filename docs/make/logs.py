@@ -9,7 +9,7 @@ installed; without it its tables say that it was skipped. All rows are kept in r
 import dataclasses
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import product
 from statistics import mean
@@ -53,6 +53,11 @@ _SKIPPED = (
 _UNIT = "Privacy unit: a person: all of their episodes, added or removed; pure epsilon, in nats."
 _TWO = Study(conditions=(Condition(), Condition("half-expert", known=False)))
 _FEW = dataclasses.replace(_TWO, sizes=((10_000, 4), (100_000, 4)))
+
+
+def _on_icu(part: Callable[[World], str]) -> Callable[[], str]:
+    """Give ICU-Sepsis to a part of the page; without it, the part states that it was skipped."""
+    return lambda: part(icu_world(_WHEEL)) if _there() else _SKIPPED
 
 
 def main() -> None:
@@ -236,10 +241,8 @@ def _clinics() -> str:
     return "\n\n".join([_described(worlds), _table(results, with_mean=True)])
 
 
-def _icu() -> str:
-    if not _there():
-        return _SKIPPED
-    world = icu_world(_WHEEL)
+@_on_icu
+def _icu(world: World) -> str:
     study = Study(sizes=_FEW.sizes)
     results = pages.numbers("logs", lambda: _results("icu", study, [world]))
     pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
@@ -314,11 +317,9 @@ def _random_value(mdp: TabularMDP, chances: np.ndarray) -> float:
     return float(mdp.start @ worth)
 
 
-def _environments() -> str:
+@_on_icu
+def _environments(world: World) -> str:
     """Environments released from logs of ICU-Sepsis, and what is learned in them."""
-    if not _there():
-        return _SKIPPED
-    world = icu_world(_WHEEL)
     even = world.behaviour("uniform")
     rows = []
     for epsilon in (1.0, 0.1):
@@ -386,11 +387,9 @@ def _q_learned(released: Released, rng: np.random.Generator) -> np.ndarray:
     return values.argmax(axis=1)
 
 
-def _values() -> str:
+@_on_icu
+def _values(world: World) -> str:
     """How often bounds on the value of a learned policy hold."""
-    if not _there():
-        return _SKIPPED
-    world = icu_world(_WHEEL)
     even = world.behaviour("uniform")
     rows = []
     for epsilon in (1.0, 0.1):

@@ -67,3 +67,10 @@ def legend(
 def note(picture: Picture, text: str) -> None:
     """Write small print below a picture, such as its privacy unit."""
     picture.supxlabel(text, fontsize="small", color="0.3")
+
+
+def label_deltas(axes: Axes, loc: Literal["upper right", "lower left"]) -> None:
+    """Name the axes of a panel of (epsilon, delta) curves, and write its legend."""
+    axes.set_xlabel("ε (nats)")
+    axes.set_ylabel("δ")
+    axes.legend(fontsize="small", loc=loc)

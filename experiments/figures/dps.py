@@ -16,7 +16,7 @@ from privrl.accounting.targets import RenyiDP
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
-from privrl.experiments.figures.base import Figure, note, panels
+from privrl.experiments.figures.base import Figure, label_deltas, note, panels
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import BLACK, GREY, PURPLE, VERMILION, shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
@@ -96,9 +96,7 @@ def _draw_1(table: pd.DataFrame) -> Picture:
             label = f"prior {alpha:g}, {name.removesuffix(', any data')}"
             right.plot(curve.epsilon, curve.delta, line, color=dark, lw=2, label=label)
     right.set(yscale="log", ylim=(1e-10, 1.5), xlim=(0, 20))
-    right.set_xlabel("ε (nats)")
-    right.set_ylabel("δ")
-    right.legend(fontsize="small", loc="upper right")
+    label_deltas(right, "upper right")
     note(picture, "privacy unit: add or remove one record")
     return picture
 

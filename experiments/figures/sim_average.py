@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost, probability_some_below
-from privrl.experiments.figures.base import Figure, note, panels
+from privrl.experiments.figures.base import Figure, label_deltas, note, panels
 from privrl.experiments.palette import BLACK, GREY, OLIVE, PURPLE, VERMILION
 from privrl.mechanisms import SimplexMechanism
 from privrl.numerics.printing import up_to_places as up
@@ -115,9 +115,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         last.plot(some.x, some.y, line, color=colour, lw=2, label=f"k = {k:g}, {what}")
     last.plot(PRINTED, DELTA, "x", color=VERMILION, ms=9, mew=2.5, label="k = 24, printed")
     last.set(yscale="log", ylim=(1e-10, 3))
-    last.set_xlabel("ε (nats)")
-    last.set_ylabel("δ")
-    last.legend(fontsize="small", loc="lower left")
+    label_deltas(last, "lower left")
     note(picture, "privacy unit: 0.5 of one vector of 100 moves between components 1 and 2")
     return picture
 

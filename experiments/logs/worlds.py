@@ -290,12 +290,12 @@ def clinic(
         transition[state][:, there] = rows * stays[state]
     start = rng.gamma(1.0, size=n_states)
     liked = rng.gamma(0.5, size=admissible.shape) * admissible * np.exp(10 * (lives - dies))
-    return World(
+    return _world_of(
+        start,
+        liked,
         name=name or f"clinic {seed}",
         transition=transition,
-        start=start / start.sum(),
         admissible=admissible,
-        expert=liked / liked.sum(axis=1, keepdims=True),
         outcomes=("died", "survived"),
         outcome_rewards=(0.0, 1.0),
     )
@@ -377,12 +377,12 @@ def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions:
     burden = rng.uniform(0.0, 0.2, n_actions)
     start = rng.gamma(1.0, size=n_states) * (1 - health)
     liked = rng.gamma(0.5, size=admissible.shape) * admissible * np.exp(effect[2])
-    return World(
+    return _world_of(
+        start,
+        liked,
         name=name,
         transition=transition,
-        start=start / start.sum(),
         admissible=admissible,
-        expert=liked / liked.sum(axis=1, keepdims=True),
         outcomes=("died", "discharged"),
         outcome_rewards=(0.0, 10.0),
         step_reward=np.maximum(health[:, None] - burden, 0.0),
@@ -409,6 +409,12 @@ def _moves(
     there = rng.choice(len(grade), size, replace=False, p=near / near.sum())
     rows = rng.gamma(1.0, size=size) * np.exp(tilt[:, None] * (grade[there] - grade[state]))
     return there, rows / rows.sum(axis=1, keepdims=True)
+
+
+def _world_of(start: FloatArray, liked: FloatArray, **rest: Any) -> World:
+    """Return a world with the chances of first states and of the expert's actions up to factors."""
+    expert = liked / liked.sum(axis=1, keepdims=True)
+    return World(start=start / start.sum(), expert=expert, **rest)
 
 
 def _sigmoid(log_odds: FloatArray) -> FloatArray:

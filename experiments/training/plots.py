@@ -114,23 +114,9 @@ def learning_figure(
 ) -> Figure:
     """Draw what an agent earned while it learned: the researcher's view, not private.
 
-    Parameters
-    ----------
-    record : pandas.DataFrame
-        Of a single run, see `privrl.experiments.train`.
-    worth : Worth, optional
-        Of the policy in the end, the optimum and chance.
-    env : str
-        Where.
-    method : Method, optional
-        How it learned, for its colour; by default as `privrl.experiments.Method` does.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw, in a figure of one's own; by default in a new one.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        That has the picture.
+    The record is of a single run, see `privrl.experiments.train`; ``worth`` is that of the final
+    policy, the optimum and chance. The method (by default `privrl.experiments.Method`'s own) has a
+    colour. Without ``ax``, the picture is drawn in a new figure.
     """
     method = Method() if method is None else method
     colour, marker, _ = learner(method.agent, method.sampler)

@@ -178,12 +178,10 @@ def audit_dirichlet(
     relation : Relation, optional
         Which data sets are neighbours, if not those of the claim. Neighbours are mutual: a change
         vector includes its reverse.
-    delta : float
-        In (0, 1).
+    delta, confidence
+        As for `audit_scores`.
     draws : int
         From each data set, for each change vector; at least 100.
-    confidence : float
-        In (0, 1).
 
     Returns
     -------
@@ -252,14 +250,10 @@ def audit_mechanism(
         Two neighbouring data sets: which they are decides what can be found.
     rng : numpy.random.Generator, int or None
         Given to the mechanism.
-    claimed : float, optional
-        The epsilon (nats) that the mechanism claims at ``delta``, >= 0.
-    delta : float
-        In (0, 1).
+    claimed, delta, confidence
+        As for `audit_scores`.
     draws : int
         From each data set, at least 100.
-    confidence : float
-        In (0, 1).
     batched : bool
         Call the mechanism once for all draws, its data repeated along a new first axis, over
         which it must be independent. Without, it is called once for each draw, and a

@@ -85,10 +85,8 @@ def separation(
         The separation that is paid for, > 0.
     error : float
         The part, in (1e-6, 1), by which noise may be too small.
-    power : float
-        How often it is to be found, in (0, 1): for `SeparationResult.needed`, and nothing else.
-    false_alarm : float
-        How often a claim that holds may be found wrong, at the most; in (0, 1).
+    power, false_alarm : float
+        As for `law_test`.
 
     Raises
     ------

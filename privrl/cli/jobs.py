@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from inspect import Parameter
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -12,7 +13,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from privrl.cli.options import values_of
+from privrl.cli.options import options_of, told_by, values_of
 from privrl.cli.terminal import ERR, words
 from privrl.files.plain import parse_json
 
@@ -34,7 +35,36 @@ Address = Annotated[
     typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
 ]
 
+
+def spec_option(name: str) -> Any:
+    """Return the option of a saved spec in place of a preset."""
+    return typer.Option(
+        help=f"In place of a preset: a {name}.json that a {name} wrote, or such a spec alone."
+    )
+
+
+def folder_option(name: str, other: str) -> Any:
+    """Return the option of the folder, see `folder`."""
+    return typer.Option(
+        help=f"Folder for the files. By default results/{name}, of other presets "
+        f"results/{name}-{other} and so on."
+    )
+
+
 Compared = TypeVar("Compared", bound="Comparison")
+
+
+def comparison_options(
+    kind: type[Compared], usual: str, base: Compared, panel: str
+) -> list[Parameter]:
+    """Return the options of a comparison and of its methods, with a usual preset in the help."""
+    from privrl.agents.methods import Method
+
+    own, of_methods = told_by(usual, [base]), told_by(usual, base.methods)
+    return [
+        *options_of(kind, overrides=True, told=own, panel=panel),
+        *options_of(Method, several=SEVERAL, overrides=True, told=of_methods, panel="Methods"),
+    ]
 
 
 def folder(command: str, out: Path | None, preset: str | None, usual: str) -> Path:
@@ -46,17 +76,25 @@ def folder(command: str, out: Path | None, preset: str | None, usual: str) -> Pa
 
 def overridden(
     kind: type[Compared],
-    preset: Callable[[str], Compared],
-    base: Mapping[str, str],
+    made: Callable[[str], Compared],
+    preset: str | None,
+    spec: Path | None,
+    usual: str,
     options: Mapping[str, Any],
-) -> Compared:
-    """Return the preset, or the saved spec, that ``base`` names, with what the options override."""
+) -> tuple[dict[str, str], Compared]:
+    """Return the chosen preset or saved spec as an option, and it with what the options override.
+
+    The usual preset is chosen by default.
+    """
     from privrl.agents.methods import Method
     from privrl.experiments.sweeps.presets import override
 
+    if spec is not None and preset is not None:
+        raise ValueError("give --preset or --spec, not both.")
+    base = {"preset": preset or usual} if spec is None else {"spec": str(spec)}
     texts = {f"{name}s": options[f"{name}s"] for name in SEVERAL}
-    return override(
-        preset(base["preset"]) if "preset" in base else _saved_spec(kind, Path(base["spec"])),
+    return base, override(
+        made(base["preset"]) if spec is None else _saved_spec(kind, spec),
         **{name: None if text is None else words(text) for name, text in texts.items()},
         method=values_of(Method, options),
         spec=values_of(kind, options),

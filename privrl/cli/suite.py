@@ -9,10 +9,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from privrl.cli import outputs
+from privrl.cli import jobs, outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
-from privrl.cli.options import options_of, takes_options, told_by
+from privrl.cli.jobs import Address, Backend, Workers
+from privrl.cli.options import takes_options
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
@@ -29,21 +29,10 @@ _PANEL = "Suite"
 
 
 def _options() -> list[Parameter]:
-    from privrl.agents.methods import Method
     from privrl.experiments.suites import SuiteSpec
     from privrl.experiments.suites.presets import preset
 
-    base = preset(_PRESET)
-    return [
-        *options_of(SuiteSpec, overrides=True, told=told_by(_PRESET, [base]), panel=_PANEL),
-        *options_of(
-            Method,
-            several=SEVERAL,
-            overrides=True,
-            told=told_by(_PRESET, base.methods),
-            panel="Methods",
-        ),
-    ]
+    return jobs.comparison_options(SuiteSpec, _PRESET, preset(_PRESET), _PANEL)
 
 
 @takes_options(_options)
@@ -73,22 +62,11 @@ def suite(
             "Other options override parts of it."
         ),
     ] = None,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of a preset: a suite.json that a suite wrote, or such a spec alone."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, jobs.spec_option("suite")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the files. By default results/suite, of other presets "
-            "results/suite-others and so on."
-        ),
-    ] = None,
+    out: Annotated[Path | None, jobs.folder_option("suite", "others")] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
@@ -109,17 +87,16 @@ def suite(
         from privrl.files import files as _files
         from privrl.numerics.randomness import SEEDED
 
-        if spec is not None and preset is not None:
-            raise ValueError("give --preset or --spec, not both.")
-        base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
-        todo = overridden(suites.SuiteSpec, presets.preset, base, options)
+        base, todo = jobs.overridden(
+            suites.SuiteSpec, presets.preset, preset, spec, _PRESET, options
+        )
         if tasks is not None:
             todo = replace(todo, tasks=words(tasks))
         if epsilons is not None:
             todo = replace(todo, epsilons=_budgets(epsilons))
-        out = folder("suite", out, preset, _PRESET)
+        out = jobs.folder("suite", out, preset, _PRESET)
         outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
-        with jobs_bar(
+        with jobs.jobs_bar(
             "comparing", out / _DATABASE, backend=backend, workers=workers
         ) as on_progress:
             results = suites.run_suite(

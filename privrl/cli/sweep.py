@@ -8,10 +8,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from privrl.cli import outputs
+from privrl.cli import jobs, outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
-from privrl.cli.options import options_of, takes_options, told_by
+from privrl.cli.jobs import Address, Backend, Workers
+from privrl.cli.options import takes_options
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, print_files
@@ -37,20 +37,9 @@ _FILES = (
 
 
 def _options() -> list[Parameter]:
-    from privrl.agents.methods import Method
     from privrl.experiments.sweeps import SweepSpec, preset
 
-    base = preset(_PRESET)
-    return [
-        *options_of(SweepSpec, overrides=True, told=told_by(_PRESET, [base]), panel="Sweep"),
-        *options_of(
-            Method,
-            several=SEVERAL,
-            overrides=True,
-            told=told_by(_PRESET, base.methods),
-            panel="Methods",
-        ),
-    ]
+    return jobs.comparison_options(SweepSpec, _PRESET, preset(_PRESET), "Sweep")
 
 
 @takes_options(_options)
@@ -64,23 +53,12 @@ def sweep(
             "guarantee), in Renyi divergence of order 2. Other options override parts of it."
         ),
     ] = None,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, jobs.spec_option("sweep")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Also write Parquet tables.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the files. By default results/sweep, of other presets "
-            "results/sweep-frontier and so on."
-        ),
-    ] = None,
+    out: Annotated[Path | None, jobs.folder_option("sweep", "frontier")] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
@@ -99,21 +77,21 @@ def sweep(
         from privrl.files import files as _files
         from privrl.numerics.randomness import SEEDED
 
-        if spec is not None and preset is not None:
-            raise ValueError("give --preset or --spec, not both.")
-        base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
-        todo = overridden(sweeps.SweepSpec, sweeps.preset, base, options)
-        out = folder("sweep", out, preset, _PRESET)
+        base, todo = jobs.overridden(
+            sweeps.SweepSpec, sweeps.preset, preset, spec, _PRESET, options
+        )
+        out = jobs.folder("sweep", out, preset, _PRESET)
         outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
         if parquet:
             _files.check_parquet()
-        with jobs_bar("sweeping", out / _DATABASE, backend=backend, workers=workers) as on_progress:
+        database = out / _DATABASE
+        with jobs.jobs_bar("sweeping", database, backend=backend, workers=workers) as on_progress:
             result = sweeps.run_sweep(
                 todo,
                 backend=backend,
                 workers=workers,
                 address=address,
-                database=out / _DATABASE,
+                database=database,
                 on_progress=on_progress,
             )
         saved = {
@@ -126,7 +104,7 @@ def sweep(
         files = _tables(result, parquet=parquet) | _pictures(result, todo)
         written = _files.save_all(out, files, ("sweep.json", saved))
         _print_sweep(result.results, result.optimal_value, todo)
-        print_files([*written, out / _DATABASE])
+        print_files([*written, database])
         answer |= {
             "optimal_value": result.optimal_value,
             "random_value": result.random_value,
@@ -134,7 +112,7 @@ def sweep(
             "renyi_order": todo.renyi_order,
             "delta": todo.delta,
             "means": _means(result.results),
-            "files": named([*written, out / _DATABASE]),
+            "files": named([*written, database]),
         }
         if report:
             answer.update(write_report(out))

@@ -146,12 +146,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     ) -> Self:
         """Return the mechanism with the least noise whose ``count`` releases meet ``target``.
 
-        Parameters
-        ----------
-        target, count, accountant
-            As for `privrl.accounting.calibrate`.
-        relation, table
-            As for the class.
+        The arguments are those of the class and of `privrl.accounting.calibrate`.
 
         Raises
         ------

@@ -23,7 +23,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
     """Choose an option with probability proportional to ``exp(score / scale)``, exactly.
 
     A release is one choice. A second one by scores of the same records is a second release: all of
-    its scores may change again.
+    its scores may change again. An argument out of range raises ValueError.
 
     Parameters
     ----------
@@ -34,11 +34,6 @@ class ExponentialMechanism(Mechanism[IntArray]):
         > 0. It is the caller's to derive.
     relation : Relation
         Which data sets are neighbours; by default one record is replaced.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -68,17 +63,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
     ) -> Self:
         """Return the mechanism whose ``count`` choices together meet a target.
 
-        Parameters
-        ----------
-        target, count
-            As for `privrl.accounting.calibrate`.
-        sensitivity, relation
-            As for the class.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range, or the target cannot be met.
+        The arguments are those of the class and of `privrl.accounting.calibrate`, as are errors.
         """
         relation = check_relation(relation, ReplaceRecord())
 

@@ -53,10 +53,12 @@ def design(
 ) -> Design:
     """Choose the weight and prior that meet a target with the least expected loss.
 
+    The pair has three digits of the prior.
+
     Parameters
     ----------
-    target : RenyiDP or ApproxDP
-        What ``count`` releases together may spend.
+    target, count
+        As for `privrl.accounting.calibrate`.
     n_records : float
         Public number of records in the row, > 0; a guess will do.
     n_cells : int
@@ -66,13 +68,6 @@ def design(
         (nats), expected squared Euclidean distance, expected sum of absolute differences.
     relation : Relation
         Which data sets are neighbours; by default `ReplaceRecord`.
-    count : int
-        How many releases.
-
-    Returns
-    -------
-    Design
-        The best pair, to three digits of the prior.
 
     Raises
     ------

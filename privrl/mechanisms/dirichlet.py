@@ -135,14 +135,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
     ) -> Self:
         """Return the mechanism whose ``count`` releases together meet ``target``.
 
-        Parameters
-        ----------
-        target, count, accountant
-            As for `privrl.accounting.calibrate`.
-        weight, alpha : float
-            Give one of them: the largest weight, or the smallest prior, is found.
-        relation, table, bound, lower_bound
-            As for the class.
+        Give ``weight`` or ``alpha``: the smallest prior, or the largest weight, is found. The other
+        arguments are those of the class and of `privrl.accounting.calibrate`.
 
         Raises
         ------
@@ -215,21 +209,9 @@ class DirichletMechanism(Mechanism[FloatArray]):
     ) -> Self:
         """Return DKL's Algorithm 1, each of ``count`` releases spending an equal part.
 
-        Parameters
-        ----------
-        target : RenyiDP or ApproxDP
-            What all the releases may spend; (epsilon, delta) by DKL's conversion (13), at the
-            order under which the prior weighs least.
-        relation, table
-            As for the mechanism.
-        count : int
-            How many releases, >= 1.
-
-        Returns
-        -------
-        DirichletMechanism
-            With ``bound="dkl"``, the paper's claim;
-            ``dataclasses.replace(mechanism, bound="exact")`` costs less.
+        An (epsilon, delta) target is met by DKL's conversion (13), at the order under which the
+        prior weighs least. The mechanism has ``bound="dkl"``, the paper's claim;
+        ``dataclasses.replace(mechanism, bound="exact")`` costs less.
 
         See Also
         --------

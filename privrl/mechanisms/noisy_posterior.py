@@ -105,14 +105,8 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
     ) -> Self:
         """Return the mechanism with the least noise whose ``count`` releases meet ``target``.
 
-        Parameters
-        ----------
-        target, relation, table, count, accountant
-            As for the mechanism of that noise.
-        noise : {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
-            Which noise.
-        alpha, n
-            As for the class.
+        Here ``noise`` is "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian"; the
+        prior and ``n`` are as for the class, and the others as for the mechanism of that noise.
 
         Raises
         ------

@@ -155,15 +155,9 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
     ) -> Self:
         """Return the most accurate mechanism of which ``count`` releases meet ``target``.
 
-        Parameters
-        ----------
-        target : RenyiDP or ApproxDP
-            What all the releases together may spend.
-        prior, n, sensitivity, delta
-            As for the class, which itself is calibrated to pure differential privacy.
-        count : int
-            How many releases, >= 1. For an `ApproxDP` target one release is accounted for
-            exactly, several by the sum of their Rényi divergences.
+        The arguments are those of the class, which itself is calibrated to pure differential
+        privacy, and of `privrl.accounting.calibrate`. For an `ApproxDP` target one release is
+        accounted for exactly, several by the sum of their Rényi divergences.
 
         Raises
         ------

@@ -75,7 +75,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
     alpha : float
         The prior of Dirichlet draws.
     relation : Relation
-        Which data sets are neighbours; by default one record is replaced.
+        By default `ReplaceRecord`.
 
     Raises
     ------

@@ -248,14 +248,8 @@ def value_in_counts(
 ) -> Estimate:
     """Return what a policy is worth in the likely world of released counts.
 
-    Parameters
-    ----------
-    log : LogSpace
-        What is public of the log.
-    counts, belief
-        The released counts, and their `belief_of`.
-    action : array of int, shape (H, S)
-        The policy; -1 is what was done.
+    Here ``belief`` is the counts' `belief_of`, and ``action``, of shape (H, S), the policy; -1 is
+    the behaviour policy.
 
     Notes
     -----

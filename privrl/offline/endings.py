@@ -64,12 +64,8 @@ def release_endings(
 
     Parameters
     ----------
-    stream : PersonStream
-        About the persons of the log.
-    log, facts
-        The public part of the log, and earlier releases.
-    share : float
-        Of each person's budget.
+    stream, log, facts, share
+        As for `privrl.offline.counts.release_counts`.
     allowed : array of bool, shape (S, A)
         Which actions are admissible.
     chances : array, shape (S, A), optional

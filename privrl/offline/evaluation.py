@@ -94,10 +94,12 @@ def evaluate_policy(
 ) -> PolicyValue:
     """Return what an episode earns under a policy, with bounds.
 
+    No person of the log may have had a part in the policy.
+
     Parameters
     ----------
-    log : Log or PartitionedLog
-        What persons went through; none of them may have had a part in the policy.
+    log, discount, rng, accountant
+        As for `privrl.offline.fit_policy`.
     action : array of int, shape (S,) or (H, S)
         What the policy does in each state; -1 for the behaviour policy.
     epsilon : float or None
@@ -109,29 +111,18 @@ def evaluate_policy(
         Which actions are admissible in each state: public. By default those with a positive chance.
     relation : Relation, optional
         `AddRemovePerson`, by default, or `ReplacePerson`.
-    discount : float
-        In (0, 1]: what a reward counts one step later.
     confidence : float
         From 0.5 to 1: of each bound by itself.
     method : "last" or "steps", optional
         Which decisions are weighed: by default "steps", all of them, whose bounds are right for
         every world. "last" is for logs whose episodes earn nothing but by their outcome,
         undiscounted, and is of another quantity, see below.
-    rng : numpy.random.Generator, int or None
-        Where the randomness comes from.
-    accountant : Accountant, optional
-        Is charged once, before anything leaves.
 
     Returns
     -------
     PolicyValue
 
-    Raises
-    ------
-    BudgetExceeded
-        If the accountant's budget does not cover the cost.
-    ValueError
-        If an argument is out of range, or has another shape.
+    Errors are those of `privrl.offline.fit_policy`.
 
     Notes
     -----

@@ -55,11 +55,7 @@ def fit_model(
 
     Parameters
     ----------
-    log : Log or PartitionedLog
-        What persons went through.
-    epsilon, delta, order, relation
-        The budget of a person, see `person_cost`.
-    admissible, behaviour, rng, accountant
+    log, epsilon, delta, order, relation, admissible, behaviour, rng, accountant
         As for `fit_policy`.
     state_names, action_names : sequence of str, optional
         Public labels.

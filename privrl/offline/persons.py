@@ -470,12 +470,11 @@ def person_cost(
 ) -> PersonCost:
     """Return the cost of everything released about persons, with the least noise.
 
+    The relation is `AddRemovePerson`, by default, or `ReplacePerson`. Epsilon is in nats, from
+    2**-14 to 2**15; None for no privacy.
+
     Parameters
     ----------
-    epsilon : float or None
-        In nats, from 2**-14 to 2**15; None for no privacy.
-    relation : Relation, optional
-        `AddRemovePerson`, by default, or `ReplacePerson`.
     delta : float
         In [0, 1). Noise is Laplace, which keeps pure epsilon and so every delta. (Gaussian noise of
         the same (epsilon, delta) hides what policies are learned from.)

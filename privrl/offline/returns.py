@@ -175,14 +175,10 @@ def release_returns(
 
     Parameters
     ----------
-    stream : PersonStream
-        About the persons of the log.
-    space, facts
-        The public part of the log, and earlier releases.
+    stream, space, facts, share
+        As for `privrl.offline.counts.release_counts`.
     differences : callable
         What came of each step of a part of the log, beyond what was expected.
-    share : float
-        Of each person's budget.
     bound : float
         What a person's differences sum to.
     visits : array, shape (S,)

@@ -262,13 +262,7 @@ class ReleasedPolicy(InHtml):
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Return the policy that plain data describe.
-
-        Raises
-        ------
-        ValueError
-            If they describe none.
-        """
+        """Return the policy that plain data describe; raise ValueError if they describe none."""
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             got = data.get("format") if isinstance(data, dict) else type(data).__name__
             raise ValueError(

@@ -309,19 +309,9 @@ class NoisyCounts(PaidSampler):
     ) -> Self:
         """Return the sampler whose ``draws`` updates together just meet ``target``.
 
-        Parameters
-        ----------
-        target : RenyiDP or ApproxDP
-            What the whole stream may spend; with `LocalNoise`, what every user may.
-        draws : int
-            How many updates there will be at the most, a public number.
-        alpha, relation, table, factorisation, loops, threshold
-            As for the class.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range, or the target cannot be met.
+        The target is what the whole stream may spend; with `LocalNoise`, what every user may. A
+        ValueError is raised if it cannot be met. ``draws`` is the class's ``updates``, and the
+        other arguments are those of the class.
         """
         relation = check_relation(relation, ReplaceStep())
         sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))

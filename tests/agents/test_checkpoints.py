@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import agent_of
+from made import agent_of, task_of
 
 from privrl import secret_rng
 from privrl.accounting import (
@@ -24,7 +24,6 @@ from privrl.accounting import (
 )
 from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
 from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
-from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
 from privrl.files.states import Snapshot, pack, unpack
@@ -34,16 +33,7 @@ from privrl.samplers.factorisations import LocalNoise, factorise
 
 EPISODES = 24
 MDP = riverswim(n_states=3, horizon=4)
-TASK = Task(
-    n_states=3,
-    n_actions=2,
-    horizon=4,
-    reward_range=(0.0, 1.0),
-    relation=ReplaceStep(),
-    episodes=EPISODES,
-    expected_reward=MDP.expected_reward,
-    best_policy=MDP.plan()[0],
-)
+TASK = task_of(MDP, EPISODES, best_policy=MDP.plan()[0])
 FULL = Support.from_mask(np.ones((3, 2, 3), np.bool_))
 METHODS = [
     *(Method(sampler=name, schedule="every-episode") for name in SAMPLERS),
@@ -155,17 +145,21 @@ def test_settings_do_not_change_in_use(method: Method) -> None:
     assert checkpoints._settings(agent) == before
 
 
+def check_resumed(path, agent, other, episodes: int) -> None:
+    """Another agent that is loaded half-way ends as the one that was saved."""
+    learn(agent, 0, episodes)
+    agent.save(path)
+    other.load(path)
+    for each in (agent, other):
+        learn(each, episodes, 2 * episodes)
+    assert state_of(other) == state_of(agent)
+
+
 def test_q_learning_is_saved_too(tmp_path) -> None:
     def q() -> QLearning:
         return agent_of(QLearning, 3, 2, 4, episodes=20, rng=np.random.default_rng(1))
 
-    agent, other = q(), q()
-    learn(agent, 0, 10)
-    agent.save(tmp_path / "agent")
-    other.load(tmp_path / "agent")
-    for each in (agent, other):
-        learn(each, 10, 20)
-    assert state_of(other) == state_of(agent)
+    check_resumed(tmp_path / "agent", q(), q(), 10)
 
 
 def agent_with(**changed) -> PSRL:
@@ -323,48 +317,16 @@ def test_arrays_are_within_the_file() -> None:
             unpack(wrong, data)
 
 
-def test_what_cannot_be_saved_is_named(tmp_path) -> None:
-    class Own(NoisyCounts):
-        def __init__(self) -> None:
-            super().__init__(sigma=2.0, updates=9)
-            self.loose = object()
-
-    class Plain:
-        def __init__(self) -> None:
-            self.inner = NoisyCounts(sigma=2.0, updates=9)
-
-        cost = property(lambda self: self.inner.cost)
-
-        def fresh(self) -> "Plain":
-            return Plain()
-
-        def check(self, counts) -> None:
-            self.inner.check(counts)
-
-        def invalidate(self) -> None:
-            self.inner.invalidate()
-
-        def update(self, counts, rng):
-            return self.inner.update(counts, rng)
-
-    agent_with(sampler=Own()).save(tmp_path / "own")
-    with pytest.raises(ValueError, match="Plain cannot be saved"):
-        agent_with(sampler=Plain()).save(tmp_path / "plain")
-    assert os.listdir(tmp_path) == ["own"]
-
-
-class Mine:
-    """A sampler of somebody's own, that says what it remembers."""
-
-    remembered = ("inner",)
+class Plain:
+    """A sampler of somebody's own, that does not say what it remembers."""
 
     def __init__(self) -> None:
         self.inner = NoisyCounts(sigma=2.0, updates=9)
 
     cost = property(lambda self: self.inner.cost)
 
-    def fresh(self) -> "Mine":
-        return Mine()
+    def fresh(self) -> "Plain":
+        return type(self)()
 
     def check(self, counts) -> None:
         self.inner.check(counts)
@@ -376,14 +338,26 @@ class Mine:
         return self.inner.update(counts, rng)
 
 
+def test_what_cannot_be_saved_is_named(tmp_path) -> None:
+    class Own(NoisyCounts):
+        def __init__(self) -> None:
+            super().__init__(sigma=2.0, updates=9)
+            self.loose = object()
+
+    agent_with(sampler=Own()).save(tmp_path / "own")
+    with pytest.raises(ValueError, match="Plain cannot be saved"):
+        agent_with(sampler=Plain()).save(tmp_path / "plain")
+    assert os.listdir(tmp_path) == ["own"]
+
+
+class Mine(Plain):
+    """A sampler of somebody's own, that says what it remembers."""
+
+    remembered = ("inner",)
+
+
 def test_a_sampler_of_ones_own_is_saved_if_it_says_how(tmp_path) -> None:
-    agent, other = agent_with(sampler=Mine()), agent_with(sampler=Mine())
-    learn(agent, 0, 4)
-    agent.save(tmp_path / "agent")
-    other.load(tmp_path / "agent")
-    for each in (agent, other):
-        learn(each, 4, 8)
-    assert state_of(other) == state_of(agent)
+    check_resumed(tmp_path / "agent", *(agent_with(sampler=Mine()) for _ in range(2)), 4)
 
 
 # ---------------------------------------------------------------- who goes on twice

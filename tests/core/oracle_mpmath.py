@@ -5,7 +5,7 @@ A cell that *gains* `shift` is Gamma(a + shift) against Gamma(a); a cell that *l
 is the other way round. All arguments are the exact binary values of the floats given.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mpmath import mp, mpf
 
@@ -279,3 +279,12 @@ def converted_delta(rdp: float, order: float, epsilon: float) -> mpf:
     """Return the delta that follows from one point of an RDP curve (may exceed 1)."""
     lam = mpf(order)
     return mp.exp((lam - 1) * (mpf(rdp) - mpf(epsilon))) / (lam - 1) * (1 - 1 / lam) ** lam
+
+
+def partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to write a whole number as a sum of falling ones."""
+    if total == 0:
+        yield ()
+    for first in range(min(total, largest or total), 0, -1):
+        for rest in partitions(total - first, first):
+            yield (first, *rest)

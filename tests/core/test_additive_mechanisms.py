@@ -27,6 +27,13 @@ from privrl.mechanisms.additive import (
 CONTINUOUS = [GaussianMechanism, LaplaceMechanism]
 DISCRETE = [DiscreteGaussianMechanism, DiscreteLaplaceMechanism]
 PURE = [LaplaceMechanism, DiscreteLaplaceMechanism]
+
+
+def each_relation(horizon: int) -> pytest.MarkDecorator:
+    some = [relations.AddRemoveRecord(), relations.ReplaceStep(), relations.ReplaceEpisode(horizon)]
+    return pytest.mark.parametrize("relation", [None, *some], ids=str)
+
+
 each_kind = pytest.mark.parametrize("kind", CONTINUOUS + DISCRETE)
 each_discrete = pytest.mark.parametrize("kind", DISCRETE)
 each_continuous = pytest.mark.parametrize("kind", CONTINUOUS)
@@ -229,11 +236,7 @@ def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
     "target", [RenyiDP(2, 0.3), RenyiDP(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str
 )
 @pytest.mark.parametrize("count", [1, 12])
-@pytest.mark.parametrize(
-    "relation",
-    [None, relations.AddRemoveRecord(), relations.ReplaceStep(), relations.ReplaceEpisode(20)],
-    ids=str,
-)
+@each_relation(20)
 def test_calibration_meets_the_target_and_uses_it_up(
     kind: Any, target: Target, count: int, relation: relations.Relation | None
 ) -> None:
@@ -291,11 +294,7 @@ def test_more_noise_than_can_be_drawn_is_refused(kind: Any) -> None:
 @each_pure
 @pytest.mark.parametrize("epsilon", [1.0, 0.1, 1 / 3, 0.7, 2e-9])
 @pytest.mark.parametrize("count", [1, 3, 7])
-@pytest.mark.parametrize(
-    "relation",
-    [None, relations.AddRemoveRecord(), relations.ReplaceStep(), relations.ReplaceEpisode(7)],
-    ids=str,
-)
+@each_relation(7)
 def test_pure_spends_epsilon_and_not_a_bit_more(
     kind: Any, epsilon: float, count: int, relation: relations.Relation | None
 ) -> None:

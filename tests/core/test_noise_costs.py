@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from oracle_mpmath import partitions
 from scipy.special import logsumexp
 
 from privrl.accounting.rdp import RdpAccountant
@@ -492,14 +493,6 @@ def test_loss_distributions_agree_with_the_gaussian_in_closed_form() -> None:
 
 
 # Spreads ----------------------------------------------------------------------------------------
-
-
-def partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    if total == 0:
-        yield ()
-    for part in range(min(total, largest or total), 0, -1):
-        for rest in partitions(total - part, part):
-            yield (part, *rest)
 
 
 @each_type

@@ -1,25 +1,15 @@
 """A whole episode in one cell costs at least as much as any way of spreading it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from mpmath import mpf
-from oracle_mpmath import gamma_divergence
+from oracle_mpmath import gamma_divergence, partitions
 
 from privrl.costs.conversion import best_log_delta
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ReplaceEpisode
 
 HORIZONS = range(2, 7)
-
-
-def partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    if total == 0:
-        yield ()
-    for first in range(min(total, largest or total), 0, -1):
-        for rest in partitions(total - first, first):
-            yield (first, *rest)
 
 
 def costs(amounts: tuple[int, ...], order: float, weight: float, alpha: float) -> tuple[mpf, mpf]:

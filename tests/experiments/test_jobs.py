@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made import job_of
 from numpy.testing import assert_array_equal
 
 from privrl.agents.methods import Method
@@ -21,19 +22,7 @@ from privrl.experiments.sweeps.jobs import (
 from privrl.experiments.sweeps.presets import PRESETS
 from privrl.experiments.sweeps.sweep import jobs_of
 
-JOB = Job(
-    env="privrl/RiverSwim-v0",
-    horizon=30,
-    episodes=40,
-    method=Method(),
-    relation="replace-step",
-    renyi_order=2.0,
-    epsilon=1.0,
-    delta=1e-5,
-    first_run=0,
-    runs=3,
-    seed=0,
-)
+JOB = job_of(episodes=40, runs=3)
 OTHERS = {
     "env": "privrl/RiverSwimDPS-v0",
     "horizon": 31,

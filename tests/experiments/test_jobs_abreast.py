@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from made import job_of
 from numpy.testing import assert_array_equal
 
 from privrl.agents.methods import Method
@@ -11,19 +12,7 @@ from privrl.envs import riverswim, rollouts
 from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
 from privrl.numerics import exact_dirichlet
 
-JOB = Job(
-    env="privrl/RiverSwim-v0",
-    horizon=30,
-    episodes=45,
-    method=Method(),
-    relation="replace-step",
-    renyi_order=2.0,
-    epsilon=1.0,
-    delta=1e-5,
-    first_run=0,
-    runs=2,
-    seed=0,
-)
+JOB = job_of(episodes=45, runs=2)
 BUDGETS = (0.1, 1.0, 10.0)
 METHODS = (
     Method(),

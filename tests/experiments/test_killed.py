@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made import dosed_log
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
 from typer.testing import CliRunner
 
 from privrl.cli import app
-from privrl.data import Bins, Categories
-from privrl.data.logs import LogSchema
 from privrl.envs import load_released
 from privrl.files import files as _files
 from privrl.models.bayes_net.network import BayesNet
@@ -39,15 +38,7 @@ pytestmark = [
 ]
 RUNNER = CliRunner()
 STEPS = ("replace", "rename", "unlink", "link")  # of os: what changes a folder's entries
-LOG = LogSchema(
-    person="patient",
-    state={"glucose": Bins((0, 5, 10))},
-    action={"dose": Categories((0, 1))},
-    most_steps=3,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
+LOG = dosed_log((0, 5, 10), most_steps=3)
 JOB = "--episodes=3 --runs=1 --backend=sequential --agents=random,oracle"
 COMMANDS = {
     "naive-bayes": "naive-bayes data.csv --schema schema.toml --target-column rich --out out",

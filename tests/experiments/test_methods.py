@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made import task_of
 
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import RenyiDP
@@ -18,15 +19,7 @@ from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.factorisations import LocalNoise
 
 MDP = riverswim(n_states=3, horizon=4)
-TASK = Task(
-    n_states=3,
-    n_actions=2,
-    horizon=4,
-    reward_range=(0.0, 1.0),
-    relation=ReplaceStep(),
-    episodes=20,
-    expected_reward=MDP.expected_reward,
-)
+TASK = task_of(MDP, 20)
 PRIVATE = [name for name in SAMPLERS if name != "non-private"]
 METHODS = [
     *(Method(sampler=name, schedule="geometric:2") for name in PRIVATE),

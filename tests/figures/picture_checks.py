@@ -2,7 +2,9 @@
 
 import io
 import re
+from collections.abc import Callable
 
+import pytest
 from matplotlib.text import Text
 
 from privrl.experiments.figures import FIGURES
@@ -43,3 +45,15 @@ def check_caption(figure, table) -> str:
     assert not re.search(r"\b(nan|inf|None)\b", caption)
     assert len(re.findall(r"\d", caption)) > 10
     return caption
+
+
+def picture_test(names) -> Callable[..., None]:
+    """Return a test of the pictures and captions of these figures."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", names)
+    def test(tables, name: str) -> None:
+        check_picture(FIGURES[name], tables[name])
+        check_caption(FIGURES[name], tables[name])
+
+    return test

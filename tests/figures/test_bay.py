@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from picture_checks import check_caption, check_picture
+from picture_checks import picture_test
 from scipy import stats
 from scipy.integrate import quad
 
@@ -12,12 +12,7 @@ from privrl.experiments.figures.bay_accuracy import accuracy, data_sets, helling
 
 IDS = ("bay-fig1", "bay-fig2", "bay-fig3", "bay-fig4")
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*IDS[:-1], pytest.param(IDS[-1], marks=pytest.mark.slow)])
-def test_picture_and_caption(tables, name: str) -> None:
-    check_picture(FIGURES[name], tables[name])
-    check_caption(FIGURES[name], tables[name])
+test_picture_and_caption = picture_test(IDS)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import check_caption, check_picture
+from picture_checks import picture_test
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln, polygamma
 
@@ -17,12 +17,7 @@ from privrl.experiments.figures.dps_histogram import losses
 
 IDS = ("dps-fig1", "dps-example", "dps-fig2", "dps-fig5")
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", IDS)
-def test_picture_and_caption(tables, name: str) -> None:
-    check_picture(FIGURES[name], tables[name])
-    check_caption(FIGURES[name], tables[name])
+test_picture_and_caption = picture_test(IDS)
 
 
 @pytest.mark.slow

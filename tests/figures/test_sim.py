@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import check_caption, check_picture
+from picture_checks import picture_test
 from scipy.special import expit
 from scipy.stats import beta
 
@@ -14,12 +14,7 @@ from privrl.experiments.figures.sim_average import collections
 
 IDS = ("sim-fig1", "sim-fig2", "sim-table1")
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", IDS)
-def test_picture_and_caption(tables, name: str) -> None:
-    check_picture(FIGURES[name], tables[name])
-    check_caption(FIGURES[name], tables[name])
+test_picture_and_caption = picture_test(IDS)
 
 
 @pytest.mark.slow

@@ -211,51 +211,16 @@ def table() -> dict[str, Valid]:
     add("ZeroConcentratedDP", accounting.ZeroConcentratedDP, rho=0.5)
     add("target_of", accounting.target_of, epsilon=1.0, delta=1e-5, renyi_order=None)
     add("Journal", accounting.Journal, entries=())
-    add(
-        "RdpAccountant",
-        accounting.RdpAccountant,
-        orders=[2.0, 4.0],
-        budget=rdp,
-        plan=[(noise, 1)],
-    )
-    add(
-        "RdpAccountant.compose",
-        lambda **k: accounting.RdpAccountant().compose(**k),
-        cost=noise,
-        count=2,
-    )
-    add(
-        "RdpAccountant.epsilon",
-        lambda **k: _used(accounting.RdpAccountant(), noise).epsilon(**k),
-        delta=1e-5,
-    )
-    add(
-        "RdpAccountant.delta",
-        lambda **k: _used(accounting.RdpAccountant(), draw).delta(**k),
-        epsilon=1.0,
-    )
-    add(
-        "RdpAccountant.spent",
-        lambda **k: _used(accounting.RdpAccountant(), draw).spent(**k),
-        order=2.0,
-    )
-    add(
-        "PldAccountant",
-        accounting.PldAccountant,
-        budget=accounting.ApproxDP(9, 1e-5),
-        plan=[(noise, 1)],
-    )
-    add(
-        "PldAccountant.compose",
-        lambda **k: accounting.PldAccountant().compose(**k),
-        cost=noise,
-        count=2,
-    )
-    add(
-        "PldAccountant.epsilon",
-        lambda **k: _used(accounting.PldAccountant(), noise).epsilon(**k),
-        delta=1e-5,
-    )
+    for kind, own in (
+        (accounting.RdpAccountant, {"orders": [2.0, 4.0], "budget": rdp}),
+        (accounting.PldAccountant, {"budget": accounting.ApproxDP(9, 1e-5)}),
+    ):
+        name = kind.__name__
+        add(name, kind, own | {"plan": [(noise, 1)]})
+        add(f"{name}.compose", _asked(kind, "compose"), cost=noise, count=2)
+        add(f"{name}.epsilon", _asked(kind, "epsilon", noise), delta=1e-5)
+    add("RdpAccountant.delta", _asked(accounting.RdpAccountant, "delta", draw), epsilon=1.0)
+    add("RdpAccountant.spent", _asked(accounting.RdpAccountant, "spent", draw), order=2.0)
     add(
         "calibrate",
         accounting.calibrate,
@@ -294,16 +259,8 @@ def table() -> dict[str, Valid]:
     add("ChoiceCost", costs.ChoiceCost, scale=20.0, sensitivity=1.0, relation=record)
     add("DiscreteGaussianCost", costs.DiscreteGaussianCost, sigma=2.0, **common)
     add("DiscreteLaplaceCost", costs.DiscreteLaplaceCost, scale=2.0, **common)
-    add(
-        "SimplexCost",
-        costs.SimplexCost,
-        weight=20.0,
-        eta=0.1,
-        eta_bar=0.1,
-        n_components=2,
-        distance=0.5,
-        n_vectors=1,
-    )
+    simplex = {"weight": 20.0, "eta": 0.1, "eta_bar": 0.1, "distance": 0.5, "n_vectors": 1}
+    add("SimplexCost", costs.SimplexCost, **simplex, n_components=2)
     several = {"parts": [noise, draw]}
     add("Together", costs.Together, several)
     add("together", costs.together, several)
@@ -386,12 +343,8 @@ def table() -> dict[str, Valid]:
     add(
         "SimplexMechanism",
         mechanisms.SimplexMechanism,
-        weight=20.0,
-        eta=0.1,
+        **simplex,
         sensitive=(0, 1),
-        eta_bar=0.1,
-        distance=0.5,
-        n_vectors=1,
         bound="exact",
     )
     add(
@@ -1324,9 +1277,16 @@ def _laplace(data: Any, rng: np.random.Generator) -> Any:
     return data + rng.laplace(size=data.shape)
 
 
-def _used(accountant: Any, cost: Any) -> Any:
-    accountant.compose(cost)
-    return accountant
+def _asked(kind: Any, method: str, *costs: Any) -> Callable[..., Any]:
+    """Return a function that calls a method of a new accountant, charged with costs."""
+
+    def call(**given: Any) -> Any:
+        accountant = kind()
+        for cost in costs:
+            accountant.compose(cost)
+        return getattr(accountant, method)(**given)
+
+    return call
 
 
 def _file(name: str, content: str) -> Path:

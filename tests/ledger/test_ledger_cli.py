@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made import dosed_log
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
@@ -18,21 +19,11 @@ from typer.testing import CliRunner
 
 from privrl.accounting import Ledger
 from privrl.cli import app
-from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.base import Mechanism
 
 RUNNER = CliRunner()
-LOG_SCHEMA = LogSchema(
-    person="patient",
-    order="hour",
-    state={"glucose": Bins((0, 100, 200))},
-    action={"dose": Categories((0, 1))},
-    most_steps=2,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
+LOG_SCHEMA = dosed_log((0, 100, 200), most_steps=2, order="hour")
 
 
 def run(*arguments: object):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made import Made
 
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant
 from privrl.data import Bins, Categories, Schema
@@ -25,16 +26,6 @@ SCHEMA = Schema(
     }
 )
 TARGET = ApproxDP(2.0, 1e-5)
-
-
-class Made:
-    """What a function made, elsewhere."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def result(self) -> Any:
-        return self._value
 
 
 class Elsewhere:

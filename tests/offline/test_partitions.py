@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made import Made
 
 from privrl.accounting import releases
 from privrl.data import Categories
@@ -67,16 +68,6 @@ def write_parts(folder: Path, frame: pd.DataFrame, n_files: int) -> Path:
         part = frame.iloc[edges[number] : edges[number + 1]]
         part.to_parquet(folder / f"part-{number:02}.parquet", index=False)
     return folder
-
-
-class Made:
-    """What a function made, elsewhere."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def result(self) -> Any:
-        return self._value
 
 
 class Elsewhere:

@@ -41,13 +41,7 @@ _KEPT = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)  # the
 def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dict[str, Part]]:
     """Return columns of a CSV file, perhaps compressed by gzip, many rows at once.
 
-    Raises
-    ------
-    ValueError
-        If a column is absent or repeated, a row has more fields than the header, or the file is not
-        such a text. The message shows no field.
-    OSError
-        If the file cannot be read.
+    Errors are those of `privrl.data.records.read_records`.
     """
     separator = check_separator(separator)
     wrong, names = None, list(names)

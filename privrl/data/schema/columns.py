@@ -274,16 +274,8 @@ class Bins:
             Numbers. A list or objects are read entry by entry; another column must be of a type of
             real numbers.
 
-        Returns
-        -------
-        array of int, shape (n,)
-            Cell numbers in 0 .. size − 1.
-
-        Raises
-        ------
-        ValueError
-            If the column is of another type, which is public; or if an entry is missing or no
-            number, and ``missing`` is not set. The message does not show the entry.
+        The result and the errors are those of `Categories.encode`: an entry that is missing or no
+        number is refused unless ``missing`` is set.
         """
         return encode_column(self, series)
 

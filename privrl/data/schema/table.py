@@ -1,6 +1,6 @@
 """The columns of a table, in order."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
-from privrl.data.schema.entries import Value
 from privrl.data.schema.others import as_frame
 from privrl.data.schema.plain import (
     PlainFile,
@@ -21,7 +20,7 @@ from privrl.data.schema.plain import (
     is_unfilled,
     plain,
 )
-from privrl.data.schema.templates import Bounds, template
+from privrl.data.schema.templates import template
 from privrl.files.plain import did_you_mean, listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import plain_array
@@ -208,22 +207,7 @@ class Schema(PlainFile):
             raise ValueError("\n".join(wrong))
         return cls(made)
 
-    @staticmethod
-    def template(
-        names: Iterable[str],
-        *,
-        numeric: Mapping[str, Bounds] | None = None,
-        categories: Mapping[str, Sequence[Value]] | None = None,
-        rest: Collection[str] = (),
-        bins: int = 10,
-    ) -> dict[str, Any]:
-        """Return plain data for `from_dict`, in which the user fills in the rest.
-
-        See Also
-        --------
-        privrl.data.schema.templates.template : the same.
-        """
-        return template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)
+    template = staticmethod(template)
 
     def __eq__(self, other: object) -> bool:
         """Equal columns in equal order; ``True`` and ``1`` are different categories."""

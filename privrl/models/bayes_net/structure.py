@@ -148,24 +148,12 @@ def _rows(own: Sequence[str], sizes: Mapping[str, int], codes: Mapping[str, IntA
 
 
 def networkx() -> Any:
-    """Return the networkx package.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
+    """Return the networkx package; raise ImportError if it is not installed."""
     return _needed("networkx")
 
 
 def opt_einsum() -> Any:
-    """Return the opt_einsum package.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
+    """Return the opt_einsum package; raise ImportError if it is not installed."""
     return _needed("opt_einsum")
 
 

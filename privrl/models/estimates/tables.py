@@ -144,19 +144,13 @@ def row_totals(tables: Sequence[ReleasedTable], n_records: float | None = None) 
 def clipped_rows(table: ReleasedTable, floor: float | None = None) -> FloatArray:
     """Return each row normalised, after small counts were raised to a floor.
 
+    The table and the result are those of `row_probabilities`.
+
     Parameters
     ----------
-    table : ReleasedTable
-        As released; nothing else of the data is used. The rows of a Dirichlet draw are
-        returned as they are.
     floor : float, optional
         The least count, > 0; by default the noise's standard deviation, below which counts
         are mostly noise.
-
-    Returns
-    -------
-    array, shape (R, K)
-        Probabilities > 0; each row sums to 1 within rounding.
 
     Raises
     ------

@@ -240,21 +240,8 @@ class PrivateHistogram(Saved):
     def credible_intervals(self, confidence: float = 0.95) -> FloatArray:
         """Return for each cell an interval that holds the true count, as far as the estimate knows.
 
-        Parameters
-        ----------
-        confidence : float
-            Of each interval by itself, in (0, 1).
-
-        Returns
-        -------
-        array, shape (K, 2)
-            Lower and upper ends, from 0 to the number of records where it is public; the estimate
-            (`counts`) is between them.
-
-        Raises
-        ------
-        ValueError
-            If ``confidence`` is out of range, or a Dirichlet draw was released.
+        The argument and the shape are as in `intervals`; the estimate (`counts`) is between the
+        ends. A Dirichlet draw raises ValueError.
 
         Notes
         -----
@@ -302,10 +289,7 @@ class PrivateHistogram(Saved):
     def l2_error(self, confidence: float = 0.95) -> float:
         """Return how far the probabilities may be from the frequencies, as Euclidean distance.
 
-        Parameters
-        ----------
-        confidence : float
-            In (0, 1).
+        The argument is that of `kl_error`.
 
         Returns
         -------

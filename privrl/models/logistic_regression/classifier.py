@@ -71,10 +71,8 @@ class PrivateLogisticRegression(SavedClassifier):
         without the part of the choice between candidates. Zeros without gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : array of str
-        Their names, where X was a data frame.
+    n_features_in_, feature_names_in_
+        As for `PrivateNaiveBayes`.
 
     Notes
     -----
@@ -104,29 +102,11 @@ class PrivateLogisticRegression(SavedClassifier):
     ) -> Self:
         """Release tables and gradients of the records, and learn from the release.
 
-        Parameters
-        ----------
-        X : DataFrame or array_like, shape (n, K)
-            The private records, which fit the schema.
-        y : array_like, shape (n,)
-            Their classes, likewise.
-        accountant : RdpAccountant or PldAccountant, optional
-            The accountant that is charged with the whole cost before anything is drawn. It is an
-            argument of ``fit``, because scikit-learn copies the parameters of estimators and would
-            charge a copy.
-        naive_bayes : PrivateNaiveBayes, optional
-            A fitted classifier over the same schema and classes to begin with. It was paid for
-            when it was fitted: the whole target then is for gradients. A saved model has both in
-            it, and states the cost of both together: `total_cost_`.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the accountant's budget does not cover the fit; then nothing is drawn.
-        ValueError
-            If a parameter is out of range, a record does not fit the public schema or classes, or
-            ``naive_bayes`` is another kind of classifier; nothing is spent then, and the message
-            shows no value of the records.
+        Here ``naive_bayes`` may be a fitted `PrivateNaiveBayes` over the same schema and classes to
+        begin with; another kind of classifier raises ValueError. It was paid for when it was
+        fitted: the whole target then is for gradients. A saved model has both in it, and states the
+        cost of both together: `total_cost_`. The other arguments, and errors, are those of
+        `PrivateNaiveBayes.fit`; the records are in one place.
         """
         self.check_parameters()
         rng = self._rng()

@@ -217,15 +217,8 @@ class PrivateNaiveBayes(SavedClassifier):
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Return for each record and class a logarithm, up to a constant of the record.
 
-        Parameters
-        ----------
-        X : DataFrame or array_like, shape (n, K)
-            Records that fit the schema.
-
-        Returns
-        -------
-        array, shape (n, J)
-            The class's log-prior, and temperature times the sum of the features' log-probabilities.
+        It is the class's log-prior, plus temperature times the sum of the features'
+        log-probabilities. Shapes are those of `predict_proba`.
         """
         check_is_fitted(self, "temperature_")
         ratios = _log_ratios(self.feature_log_prob_, self._columns(self._public.domain, X))
