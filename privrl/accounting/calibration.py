@@ -1,7 +1,7 @@
-"""Calibration: the parameter with which so many releases just meet a target.
+"""Calibration: the parameter with which a number of releases just meets a target.
 
-The returned value is the last one that was tried and met the target, by the check that the
-accountant makes. So with it the target is met, never exceeded by rounding.
+The result is the last tried value that met the target by the accountant's own check. So the target
+is met, and rounding never exceeds it.
 """
 
 import math
@@ -39,23 +39,23 @@ def calibrate(
     Parameters
     ----------
     target : Target
-        What all the releases together may spend.
+        The limit on all the releases together.
     cost : callable
-        From the parameter, which is > 0, to the cost of one release.
+        Maps the parameter, which is > 0, to the cost of one release.
     rises : bool
-        Whether that rises with the parameter, whose largest value is then returned, or falls,
-        when it is the smallest: False for the size of some noise.
+        Whether the cost rises with the parameter. If so, the largest value is returned, otherwise
+        the smallest one: False for the size of some noise.
     count : int
-        How many releases, >= 1. For an `ApproxDP` target one release is accounted for
+        The number of releases, >= 1. For an `ApproxDP` target one release is accounted for
         exactly, several by the sum of their Rényi divergences.
     accountant : callable, optional
-        Makes the accountant that an `ApproxDP` target is to be met under, if another:
+        Makes another accountant for an `ApproxDP` target:
         `privrl.accounting.PldAccountant`.
     least : float
-        The parameter is not made smaller than this.
+        A lower bound for the parameter.
     guess, off : float
-        About what it will be, and by what share that may be wrong if that is known: this makes it
-        quicker, and the value no other but for rounding.
+        An initial value, and its relative error if that is known. They make the search faster,
+        and change the result only by rounding.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _last_that_fits(
     guess: float | None = None,
     off: float | None = None,
 ) -> float:
-    """Solve for the parameter at which the excess is nothing, in logarithms."""
+    """Solve for the parameter at which the excess is zero, in logarithms."""
 
     @cache
     def over(log_value: float) -> float:
@@ -144,7 +144,7 @@ def _last_that_fits(
     fits = [cheap]
 
     def below(log_value: float) -> float:
-        """Return how far a little less than the target is exceeded; nothing where it is met."""
+        """Return the excess over slightly less than the target; zero if the target is met."""
         if over(log_value) <= 0:
             fits.append(log_value)
         return 0.0 if _just_fits(over(log_value)) else clipped(log_value) + _CLOSE / 2
@@ -176,16 +176,16 @@ _LARGEST = 1e100
 
 
 def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
-    """Return roughly the weight with which a Dirichlet draw hides a change of a squared norm > 0.
+    """Return an approximate weight with which a Dirichlet draw hides a change of a squared norm > 0.
 
-    ``alpha`` is the prior. As if losses were Gaussian, with the variance they nearly have.
+    ``alpha`` is the prior. Losses are treated as Gaussian, with nearly their variance.
     """
     trigamma = min(max(float(special.zeta(2, alpha)), _TINY), 1 / _TINY)
     return max(1 / target.gaussian_sigma(1.0) / math.sqrt(trigamma) / math.sqrt(square), _TINY)
 
 
 def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
-    """Return roughly the prior with which a Dirichlet draw does so at a weight."""
+    """Return an approximate prior with which a Dirichlet draw does so at a weight."""
     # Of a prior the trigamma function is about 1 / alpha + 1 / alpha².
     size = min(weight * math.sqrt(square) * target.gaussian_sigma(1.0), _LARGEST)
     return max((size + math.sqrt(size * size + 4)) / 2 * size, _TINY)

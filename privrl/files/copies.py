@@ -14,17 +14,16 @@ from privrl.files.sharing import STATEMENTS, Verdict
 
 @dataclass(frozen=True)
 class Copy:
-    """What may be shared of a folder.
+    """The shareable part of a folder.
 
     Attributes
     ----------
     files : dict
         The content of each file of the copy, statements last.
     verdicts : dict
-        For each file that is in the folder, or that a statement there is about, whether it is
-        shared, and why.
+        Whether each file of the folder, or named by a statement in it, is shared, and why.
     guarantees : dict
-        What the release cost, by the name of each statement of the copy.
+        The cost of the release, by the name of each statement of the copy.
     is_whole : bool
         Whether the folder is such a copy itself, with nothing else in it.
     """
@@ -36,14 +35,14 @@ class Copy:
 
 
 def copy_of(folder: Path) -> Copy:
-    """Read what may be shared of a folder, each file as its statement knows it.
+    """Read the shareable part of a folder, checking each file against its statement.
 
-    Nothing else is read: no file that is not to be shared, no link, nothing outside of the folder.
+    Nothing else is read: no private file, no link, nothing outside of the folder.
 
     Raises
     ------
     ValueError
-        If it is no folder, no command wrote it, or what is there is not what was written.
+        If it is not the output folder of a command, or its files were changed.
     OSError
         If it cannot be read.
     """
@@ -89,8 +88,8 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
     Raises
     ------
     ValueError
-        If it is in the folder, a file, the folder that this process is in, or holds something; with
-        ``force`` it may hold such a copy, and nothing else.
+        If the place is inside the folder, is a file or the current directory, or is not empty. With
+        ``force`` it may hold an earlier copy, and nothing else.
     """
     check_folder(to, "to")
     place, source = to.resolve(), folder.resolve()
@@ -121,7 +120,7 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say which file is meant."""
+    """Put the file's name before an error message."""
     try:
         yield
     except ValueError as error:
