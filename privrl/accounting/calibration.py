@@ -176,7 +176,7 @@ _LARGEST = 1e100
 
 
 def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
-    """Return an approximate weight with which a Dirichlet draw hides a change of a squared norm > 0.
+    """Return an approximate weight with which a Dirichlet draw hides a squared norm > 0.
 
     ``alpha`` is the prior. Losses are treated as Gaussian, with nearly their variance.
     """
@@ -185,7 +185,7 @@ def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
 
 
 def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
-    """Return an approximate prior with which a Dirichlet draw does so at a weight."""
+    """Return an approximate prior with which a Dirichlet draw of some weight does so."""
     # Of a prior the trigamma function is about 1 / alpha + 1 / alpha².
     size = min(weight * math.sqrt(square) * target.gaussian_sigma(1.0), _LARGEST)
     return max((size + math.sqrt(size * size + 4)) / 2 * size, _TINY)

@@ -148,7 +148,7 @@ class PldAccountant(KeepsJournal):
         ValueError
             If the cost's neighbouring relation differs from that of earlier costs or does not let
             neighbours be swapped, if the cost is that of several runs or cannot be hashed, if
-            ``count`` is not a whole number of at least 1, or if another process made the accountant.
+            ``count`` is not a whole number of at least 1, or if another process made this.
         """
         self._check_made_here()
         check_repeats("count", count)
@@ -316,8 +316,8 @@ class _Spent:
     def _share_dots(self) -> list[int]:
         """Return the number of dots of each kind, a power of two lest caches overflow.
 
-        The slack of a kind falls with the square of its dots. The sum of slacks is least if dots are
-        shared by the cube roots of the variances, approximated by twice the Kullback-Leibler
+        The slack of a kind falls with the square of its dots. The sum of slacks is least if dots
+        are shared by the cube roots of the variances, approximated by twice the Kullback-Leibler
         divergences.
         """
         cost = [n * _rdp(cost)[0] for cost, n in self.counts.items()]

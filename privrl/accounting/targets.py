@@ -68,11 +68,11 @@ class Target(ABC):
 
     @abstractmethod
     def gaussian_sigma(self, norm: float) -> float:
-        """Return an approximate sigma of Gaussian noise that hides a change of a norm > 0 in counts."""
+        """Return an approximate sigma of Gaussian noise that hides a norm > 0, in counts."""
 
     @abstractmethod
     def laplace_scale(self, total: float, cells: int) -> float:
-        """Return an approximate scale of Laplace noise that hides a change by a total > 0 in counts.
+        """Return an approximate scale of Laplace noise that hides a total change > 0, in counts.
 
         ``cells`` is the number of changed cells; all numbers above 2 count as 2.
         """

@@ -173,7 +173,7 @@ class Restorer:
             thing.restored()
 
     def value(self, plain: Any, current: Any = None) -> Any:  # noqa: PLR0911 # likewise
-        """Return a restored value; the value of a remembered object is restored into ``current``."""
+        """Return a restored value; a remembered object is restored into ``current``."""
         match plain:
             case None | bool() | int() | float() | str():
                 return plain
