@@ -16,11 +16,11 @@ from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
-_FIRST, _GROWS = 1.0, 1.5  # longest first step of a search, and by how much the next is longer
+_FIRST, _GROWS = 1.0, 1.5  # longest first step of a search, and the growth of steps
 _NEAREST = 1e-12  # the shortest
-_AHEAD = 1.2  # of a step to where the excess may vanish, lest it end just before
-_CLOSE = 4e-12  # so little below the target nothing more is looked for
-_GROWS_NEAR = 8.0  # where there is a guess
+_AHEAD = 1.2  # factor on a step to the estimated root, lest it end just before
+_CLOSE = 4e-12  # the search ends this close below the target
+_GROWS_NEAR = 8.0  # near a guess
 
 
 def calibrate(
@@ -112,17 +112,17 @@ def _last_that_fits(
         return excess(cost(math.exp(log_value)))
 
     def clipped(log_value: float) -> float:
-        # Clipped where the cost is nothing or infinite.
+        # Clipped where the cost is zero or infinite.
         return min(max(over(log_value), -1e3), 1e3)
 
     sign = 1 if rises else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
-    # A guess may be right, and a little less than it may fit.
+    # The guess may be right, and slightly less may fit.
     about = 0.0 if guess is None else math.log(guess) - sign * _CLOSE / 2
     start = min(max(about, low), high)
     if _just_fits(over(start)):
         return check_positive("the calibrated value", math.exp(start))
-    # Of straight costs the excess is about as large as what the logarithm is off.
+    # For linear costs the excess is about the error of the logarithm.
     step = min(max(_AHEAD * abs(clipped(start)), _NEAREST), _FIRST) if off is None else off
     cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
     if cheap is None:

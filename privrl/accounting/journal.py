@@ -124,7 +124,7 @@ class Book:
     def add(self, cost: Cost, count: int) -> None:
         """Record a charge."""
         costs, numbers, now = self._costs, self._numbers, time()
-        if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
+        if len(numbers) > 3 * len(costs):  # left by an interrupt before its cost was added
             del numbers[3 * len(costs) :]
         if costs and costs[-1] is cost and numbers[-3] <= LARGEST_WHOLE - count:
             numbers[-3] += count
@@ -205,9 +205,9 @@ class KeepsJournal(ABC):
         if self._made_in != this_process():
             raise ValueError(
                 "accountant must be charged in the process that made it, got one that was sent to "
-                "another, as n_jobs= and pools of workers do, or is from before a fork: each would "
-                "spend the whole budget, and none know of the others. That of a ledger adds up "
-                "over processes: Ledger().accountant(name)."
+                "another process (n_jobs=, worker pools) or forked: each copy would spend the "
+                "whole budget. Use a ledger's accountant, which adds up over processes: "
+                "Ledger().accountant(name)."
             )
 
     @one_at_a_time
@@ -255,14 +255,14 @@ class KeepsJournal(ABC):
         """
         if self._book.charges()[0]:
             raise ValueError(
-                "accountant must be one that nothing was charged to yet; make another like it."
+                "accountant must be one that nothing was charged to yet; make another one."
             )
         self._recharge(costs, [int(count) for count in numbers[::3]])
         self._book.write(costs, numbers)
 
     def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
         for cost, count in zip(costs, counts, strict=True):
-            for _ in range(count):  # one by one, as they came: sums are then the same to the bit
+            for _ in range(count):  # one by one, as charged: sums are then bitwise equal
                 self.compose(cost)
 
     @abstractmethod

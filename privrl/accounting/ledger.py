@@ -52,12 +52,12 @@ from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
-_UNNAMED: Final = "data-"  # begins the names of data sets that were given none
+_UNNAMED: Final = "data-"  # prefix of the names of unnamed data sets
 _SHORT: Final = 12  # characters of a digest in them
 _SHOWN: Final = 200  # characters of a cost
-_SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
+_SLACK: Final = timedelta(minutes=1)  # usual corrections of a clock
 
-Budgets = Mapping[str | None, Budget]  # by relation; None stands for every other one
+Budgets = Mapping[str | None, Budget]  # by relation; None means every other one
 Key = tuple[str, str]  # a data set's name, and a digest of a relation
 
 
@@ -150,7 +150,7 @@ class _State:
     link: str
     time: datetime | None = None
     accounts: Mapping[Key, Account] = field(default_factory=dict)
-    # Of each name, by the spellings of earlier versions, which kept them apart; and by relation.
+    # Per name, per spelling (earlier versions distinguished them) and per relation.
     budgets: Mapping[str, Mapping[str, Budgets]] = field(default_factory=dict)
     contents: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[tuple[str, int], EnteredDraw] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class _State:
         """Return the state after a budget entry."""
         name, relation = one_spelling(entry["dataset"]), entry["relation"]
         before, budget = self.budgets.get(name, {}), Budget.from_plain(entry)
-        if entry.get("one_spelling"):  # it was said of all of them
+        if entry.get("one_spelling"):  # for all spellings
             whole = {each: self.budget(name, each) for each in self.relations(name)}
             kept = {each: known for each, known in whole.items() if known is not None}
             spellings: Mapping[str, Budgets] = {name: {**kept, relation: budget}}
@@ -227,7 +227,7 @@ class Ledger:
     path: Path = fixed()
 
     def __init__(self, path: Path | str | None = None) -> None:
-        # Absolute, lest another folder, or a process that starts in one, has a ledger of its own.
+        # Absolute: the current directory may change.
         self.path = (default_path() if path is None else Path(path)).absolute()
         self._file = LedgerFile(self.path)
         self._state: _State | None = None
@@ -324,7 +324,7 @@ class Ledger:
         alone = alone_of(cost, count, None if delta is None else check_delta(delta))
         relation, pure = cost.relation, pure_of(cost)
         key = dataset.name, relation_key(relation)
-        # What takes long is worked out before others have to wait.
+        # The slow part runs before the file is locked.
         curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
         with self._writing() as (transaction, current):
             state = current
@@ -562,7 +562,7 @@ class Ledger:
                     raise damaged(
                         self.path,
                         f"the head of the export, of {number} entries, is not among its links, so "
-                        "entries were cut off or made anew",
+                        "entries were removed or replaced",
                     )
         return state.number, state.link
 
@@ -608,7 +608,7 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Transaction, _State]]:
-        # Known before: another thread may enter something while this one's view is older.
+        # Read first: another thread may replace the state meanwhile.
         known = self._state
         with self._file.reading() as transaction:
             yield transaction, self._current(transaction, known)
@@ -625,7 +625,7 @@ class Ledger:
             return _whole(transaction, self.path)
         found = transaction.rows(state.number)
         if not found or found[0][3] != state.link:
-            raise damaged(self.path, f"entry {state.number} was there before, and is not any more")
+            raise damaged(self.path, f"entry {state.number} has disappeared")
         new = found[1:]
         if any(text is None or '"forget"' in text for _, text, *_ in new):
             return _whole(transaction, self.path)
@@ -638,9 +638,9 @@ class Ledger:
         now, last = _clock(), state.time
         if last is not None and now < last - _SLACK:
             raise LedgerError(
-                f"the clock says {now:%Y-%m-%d %H:%M} (UTC), and the ledger's last entry is of "
-                f"{last:%Y-%m-%d %H:%M}; nothing was entered or drawn. Set the clock right. If it "
-                "was wrong then, go on with a new ledger, with budgets of what is left."
+                f"the clock says {now:%Y-%m-%d %H:%M} (UTC), but the ledger's last entry is from "
+                f"{last:%Y-%m-%d %H:%M}; nothing was entered or drawn. Correct the clock. If the "
+                "entry is wrong, start a new ledger with the remaining budgets."
             )
         return (now if last is None else max(now, last)).isoformat(timespec="microseconds")
 
@@ -651,8 +651,8 @@ class Ledger:
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
             raise ValueError(
-                f"dataset must be {shown(known)}, as which these data were entered before, got "
-                f"{shown(name)}; leave it out, or say so."
+                f"dataset must be {shown(known)}, the name of these data in the ledger, got "
+                f"{shown(name)}; use that name, or omit it."
             )
         if name not in names:
             alike = sorted(each for each in names if each.casefold() == name.casefold())
@@ -664,8 +664,8 @@ class Ledger:
         unnamed = name.startswith(_UNNAMED) and name not in names
         if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
             raise ValueError(
-                f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
-                f"{shown(name)}; such names are made from the data."
+                f"dataset must be known to the ledger if it begins with {_UNNAMED!r}, got "
+                f"{shown(name)}; such names are derived from the data."
             )
         return dataset
 
@@ -680,13 +680,13 @@ class Ledger:
             if not others:
                 return None
             raise BudgetExceeded(
-                f"{dataset} has no budget under {shown(relation)}, only under {', '.join(others)}; "
-                "nothing was spent. Give it one: privrl ledger budget."
+                f"{dataset} needs a budget under {shown(relation)}, and has one only under "
+                f"{', '.join(others)}; nothing was spent. Set it with privrl ledger budget."
             )
         if budget.admits(after, cost if after.releases == 1 else None):
             return budget
         raise BudgetExceeded(
-            f"the release would bring what {dataset} has spent from "
+            f"the release would bring the spends of {dataset} from "
             f"{up(100 * budget.share(before))} % to {up(100 * budget.share(after))} % of its "
             f"budget, {budget}, under {shown(relation)}; nothing was spent. Make it more private, "
             "or release something else."
@@ -715,7 +715,7 @@ class LedgerAccountant(KeepsJournal):
         self._about = about
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None
-        self._known: Amount | None = None  # what had been spent when this was charged last
+        self._known: Amount | None = None  # the total at the last charge
 
     @property
     def relation(self) -> Relation | None:
@@ -827,9 +827,9 @@ class LedgerAccountant(KeepsJournal):
 def drawn_twice(number: int) -> LedgerError:
     """Return the error for a numbered draw that was already made from other data."""
     return LedgerError(
-        f"draw {number} of this agent was made before, of other data: it was restored twice, or "
-        "from a checkpoint that is older than the draw. Nothing was charged or drawn. Restore the "
-        "last checkpoint, once, or begin with an agent that pays anew."
+        f"draw {number} of this agent was made before, from other data: the agent was restored "
+        "twice, or from a checkpoint older than the draw. Nothing was charged or drawn. Restore "
+        "the last checkpoint, once, or start a new agent, which pays again."
     )
 
 
@@ -838,7 +838,7 @@ def _whole(transaction: Transaction, path: Path) -> _State:
     salt, data = transaction.meta()
     orders = np.frombuffer(data, "<f8") if len(data) % 8 == 0 else np.array([np.nan])
     if not ((orders > 1) & (orders < np.inf)).all() or not (np.diff(orders) > 0).all():
-        raise damaged(path, "its orders are none")
+        raise damaged(path, "its orders are invalid")
     start = start_of(salt, data)
     state = _State(salt, tuple(orders.tolist()), start, 0, start)
     erased: set[int] = set()
@@ -853,7 +853,7 @@ def _whole(transaction: Transaction, path: Path) -> _State:
             raise damaged(path, f"entry {row[0]} cannot be read") from None
         state = _after(state, row, transaction)
     if not erased <= forgotten:
-        raise damaged(path, f"entry {min(erased - forgotten)} was erased and not forgotten")
+        raise damaged(path, f"entry {min(erased - forgotten)} was erased, but not by forget")
     return state
 
 
@@ -862,9 +862,9 @@ def _after(state: _State, row: Row, transaction: Transaction) -> _State:
     number, text, commitment, link = row
     path = transaction.path
     if number != state.number + 1:
-        raise damaged(path, f"entry {state.number + 1} is not there")
+        raise damaged(path, f"entry {state.number + 1} is missing")
     if link != link_of(state.link, str(commitment)):
-        raise damaged(path, f"entry {number} does not follow from those before it")
+        raise damaged(path, f"entry {number} does not match the entries before it")
     state = replace(state, number=number, link=link)
     if text is None:
         return state

@@ -116,9 +116,9 @@ class LedgerFile:
         until = time.monotonic() + _PATIENCE
         while True:
             if not self.path.exists():
-                raise LedgerError(f"ledger {str(self.path)!r} is not there.")
+                raise LedgerError(f"ledger {str(self.path)!r} does not exist.")
             connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw",  # makes none
+                f"{self.path.absolute().as_uri()}?mode=rw",  # creates no file
                 uri=True,
                 isolation_level=None,
                 timeout=max(0.0, until - time.monotonic()),
@@ -132,7 +132,7 @@ class LedgerFile:
                 return connection
             except sqlite3.OperationalError as error:
                 connection.close()
-                # Where the last one leaves, SQLite does not wait.
+                # SQLite does not wait while the last connection closes.
                 if _code(error) != "SQLITE_BUSY" or time.monotonic() > until:
                     raise
                 time.sleep(0.005)
@@ -145,13 +145,13 @@ class LedgerFile:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION:
             raise LedgerError(
-                f"ledger {str(self.path)!r} is no ledger: the file is empty, damaged or another "
-                "program's. Put back a copy of it, or choose another file."
+                f"ledger {str(self.path)!r} is not a ledger: the file is empty, damaged or from "
+                "another program. Restore a backup, or choose another file."
             )
         if schema != _SCHEMA:
             raise LedgerError(
                 f"ledger {str(self.path)!r} must have schema {_SCHEMA}, got {schema}: another "
-                "version of privrl made it, and is to be used with it."
+                "version of privrl made it; use that version."
             )
 
     def _make(self) -> None:
@@ -174,8 +174,8 @@ class LedgerFile:
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 if mode != "wal":
                     raise LedgerError(
-                        f"ledger {str(self.path)!r} must be on a file system that several "
-                        "processes can share (SQLite's WAL), and this is none."
+                        f"ledger {str(self.path)!r} must be on a file system that supports "
+                        "SQLite's WAL mode; choose another place."
                     )
             with contextlib.suppress(FileExistsError):
                 os.link(scratch, self.path)
@@ -192,15 +192,15 @@ class LedgerFile:
             raise
         except sqlite3.Error as error:
             raise LedgerError(self._why(error)) from error
-        except UnicodeError as error:  # SQLite's words quote the file's bytes
+        except UnicodeError as error:  # SQLite's message quotes the file's bytes
             raise LedgerError(
-                f"ledger {str(self.path)!r} is damaged: it holds what is no text; nothing was "
-                "drawn. Put back a copy of it."
+                f"ledger {str(self.path)!r} is damaged: it contains invalid text; nothing was "
+                "drawn. Restore a backup."
             ) from error
         except OSError as error:
             why = error.strerror or str(error)
             raise LedgerError(
-                f"ledger {str(self.path)!r} cannot be made or read: {why}. Nothing was drawn."
+                f"ledger {str(self.path)!r} cannot be created or read: {why}. Nothing was drawn."
             ) from error
 
     def _why(self, error: sqlite3.Error) -> str:
@@ -209,18 +209,18 @@ class LedgerFile:
         if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
             return (
                 f"{name} has been in use by another process for {_PATIENCE:g} seconds; nothing "
-                "was drawn. Try again when that is done."
+                "was drawn. Try again later."
             )
         if code == "SQLITE_FULL":
-            return f"{name} cannot be written, the disk is full; nothing was drawn. Make room."
+            return f"{name} cannot be written, the disk is full; nothing was drawn. Free space."
         if code in {"SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"}:
             return (
-                f"{name} cannot be written: {error}; nothing was drawn. Let its user write the "
-                "file and its folder, or choose another one."
+                f"{name} cannot be written: {error}; nothing was drawn. Make the file and "
+                "its folder writable, or choose another one."
             )
         if code == "SQLITE_IOERR":
-            return f"{name} cannot be written: {error}; nothing was drawn. Look at the disk."
-        return f"{name} is damaged: {error}; nothing was drawn. Put back a copy of it."
+            return f"{name} cannot be written: {error}; nothing was drawn. Check the disk."
+        return f"{name} is damaged: {error}; nothing was drawn. Restore a backup."
 
 
 class Transaction:
@@ -234,7 +234,7 @@ class Transaction:
         """Return the salt, and the orders as little-endian floats."""
         rows = self._connection.execute("SELECT salt, orders FROM meta").fetchall()
         if len(rows) != 1 or not all(isinstance(value, bytes) for value in rows[0]):
-            raise damaged(self.path, "its salt is not there")
+            raise damaged(self.path, "its salt is missing")
         salt, orders = rows[0]
         return salt, orders
 
@@ -248,7 +248,7 @@ class Transaction:
         found = self._connection.execute("SELECT curve FROM curves WHERE digest = ?", (digest,))
         row = found.fetchone()
         if row is None or not isinstance(row[0], bytes) or digest_of(row[0]) != digest:
-            raise damaged(self.path, "what a release costs was altered")
+            raise damaged(self.path, "the cost of a release was altered")
         data: bytes = row[0]
         return data
 
@@ -286,8 +286,8 @@ class Transaction:
 def damaged(path: Path, why: str) -> LedgerError:
     """Return the error for a ledger whose entries were altered."""
     return LedgerError(
-        f"ledger {str(path)!r} is damaged or was altered: {why}. Nothing is entered or drawn. Put "
-        "back a copy of it."
+        f"ledger {str(path)!r} is damaged or was altered: {why}. Nothing was entered or drawn. "
+        "Restore a backup."
     )
 
 
@@ -339,8 +339,8 @@ def _file(path: Path, salt: bytes) -> str:
     with path.open("rb") as file:
         if not path.is_file():
             raise ValueError(
-                f"data must be a file or folder to be known again by, got {str(path)!r}, which can "
-                "be read only once; say which data set it is: --dataset NAME."
+                f"data must be a file or folder, got {str(path)!r}, which can be read only once; "
+                "name the data set with --dataset NAME."
             )
         while block := file.read(_BLOCK):
             whole.update(block)

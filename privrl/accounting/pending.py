@@ -25,8 +25,8 @@ from privrl.numerics.upwards import product_up, sum_up, two_sum
 Indices = NDArray[np.intp]
 
 _BLOCK = 2**17  # divergences at once
-_ROUNDING = 1e-14  # relative, of a sum of log-moments; several times what it is
-_SAMPLE = 200  # releases that tell where a search begins
+_ROUNDING = 1e-14  # relative, of a sum of log-moments; several times the actual error
+_SAMPLE = 200  # releases in the sample that starts a search
 
 
 class Pending:
@@ -111,7 +111,7 @@ class _List:
 
     def __init__(self, bulk: Bulk, orders: FloatArray) -> None:
         self.bulk = bulk
-        self._rows, self._width = array("d"), 1  # of each cost: how often, and its numbers
+        self._rows, self._width = array("d"), 1  # for each cost: its count and parameters
         self.total, self.lost = np.zeros_like(orders), np.zeros_like(orders)
         self._orders = orders
         self._summed: Indices = np.zeros(len(orders), np.intp)  # how many, at each order

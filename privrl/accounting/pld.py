@@ -104,7 +104,7 @@ class PldAccountant(KeepsJournal):
         self._budget = budget
         self._spent = _Spent(Counter())
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
-        self._curves: dict[_Kind, FloatArray] = {}  # of each kind, when it was first counted
+        self._curves: dict[_Kind, FloatArray] = {}  # for each kind, when it was first counted
         if budget is not None:
             self._spent.epsilon(budget.delta)
         self._plan = None if plan is None else check_plan(plan)
@@ -193,8 +193,8 @@ class PldAccountant(KeepsJournal):
         curve, relation = _rdp(cost), cost.relation
         if known is not None and not np.array_equal(curve, known):
             raise ValueError(
-                f"cost must cost what it did when it was first counted, got {shown(cost)}; make a "
-                "new one rather than change it."
+                f"cost must not change after it was first charged, got {shown(cost)}; make a "
+                "new one instead."
             )
         if self.relation is not None and relation != self.relation:
             raise ValueError(
@@ -224,9 +224,9 @@ class PldAccountant(KeepsJournal):
         if self._plan is not None or len(spent.counts) > 1:
             raise BudgetExceeded(
                 f"the release is not among those for which the budget {self._budget} was planned: "
-                f"{self._planned_in_words()}; nothing was spent. Losses add up under adaptive "
-                "choices for a plan alone: name every cost in plan= of a new accountant, or use "
-                "RdpAccountant."
+                f"{self._planned_in_words()}; nothing was spent. Loss distributions allow "
+                "adaptive choices only within a plan: name every cost in plan= of a new "
+                "accountant, or use RdpAccountant."
             )
         epsilon = spent.epsilon(delta)
         if not epsilon <= wanted:
@@ -235,7 +235,7 @@ class PldAccountant(KeepsJournal):
                 f"{self._budget}; nothing was spent. Plan for fewer releases, or make each more "
                 "private."
             )
-        # Look ahead, lest a thousand single releases take a thousand convolutions.
+        # Look ahead, so that many single releases share one convolution.
         times = min(0.999 * wanted / epsilon, 4.0) if epsilon > 0 else 4.0
         more = _Spent(Counter({kind: int(n * times) for kind, n in spent.counts.items()}))
         ahead = more.counts > spent.counts and more.smallest_delta <= delta
@@ -262,8 +262,8 @@ class _Spent:
         if not delta >= self.smallest_delta:
             raise ValueError(
                 f"delta must be at least {self.smallest_delta:.2g} with {self.counts.total()} "
-                f"releases, got {shown(delta)}: smaller ones drown in the rounding of Fourier "
-                "transforms. RdpAccountant has no such limit."
+                f"releases, got {shown(delta)}: smaller ones are below the rounding errors of "
+                "Fourier transforms. RdpAccountant does not have this limit."
             )
         if not self.counts:
             return 0.0
@@ -388,7 +388,7 @@ def _dots(cost: _Kind, n_dots: int) -> FloatArray:
     """
     rdp = _rdp(cost)
     top = float(rdp_to_epsilon(DEFAULT_ORDERS, rdp, _TAIL))
-    if not top < _LARGEST_LOSS:  # no useful Rényi curve, or losses without end
+    if not top < _LARGEST_LOSS:  # no useful Rényi curve, or unbounded losses
         scan = np.geomspace(1e-9, _LARGEST_LOSS, 120)
         deltas = _checked_delta(cost, scan)
         top = float(scan[np.argmax(deltas <= max(_TAIL, deltas[-1]))])
@@ -456,6 +456,6 @@ def _pld_pmf() -> Any:
         return importlib.import_module("dp_accounting.pld.pld_pmf")
     except ImportError as error:
         raise ImportError(
-            "PldAccountant needs the dp-accounting package, which is not installed; get it by "
+            "PldAccountant needs the dp-accounting package, which is not installed; install it: "
             'pip install "privrl[pld]".'
         ) from error

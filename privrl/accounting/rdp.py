@@ -50,7 +50,7 @@ from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
 
-_FEW = 32  # costs that are quickly had at all orders
+_FEW = 32  # costs that are quick to evaluate at all orders
 _LAST_ORDER = 1e100  # up to which no divergence overflows
 _MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
 
@@ -121,18 +121,18 @@ class RdpAccountant(KeepsJournal):
                 )
         points = [order for b in self._budgets if b is not None for order in b.orders]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
-        # A copy: whoever writes to a list that was given changes no statement.
+        # A copy: later changes to the argument have no effect.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
         self._sum: FloatArray = np.zeros_like(self._orders)
-        self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
-        self._pending = Pending(self._orders)  # composed too, but not yet in the sum
+        self._lost: FloatArray = np.zeros_like(self._orders)  # rounding error of the sum
+        self._pending = Pending(self._orders)  # composed, but not yet in the sum
         # Not where a cost could overflow, or be compared with several budgets.
         self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
         self._plan = None if plan is None else check_plan(plan)
         only_one = self._budgets[0] if len(self._budgets) == 1 else None
         self._limit = _Limit(only_one) if isinstance(only_one, CurveTarget) else None
-        self._exact = (Fraction(0),) * len(self._budgets)  # spent of each `SumTarget`
+        self._exact = (Fraction(0),) * len(self._budgets)  # the spends of each `SumTarget`
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
         planned = np.zeros_like(self._orders)
@@ -210,7 +210,7 @@ class RdpAccountant(KeepsJournal):
             self._check_budget(sum_up(total, lost), curve, only)
             self._exact, self._sum, self._lost = exact, total, lost
             if self._limit is not None:
-                self._limit.spent = math.inf  # to be worked out again
+                self._limit.spent = math.inf  # to be recomputed
         self._only, self._relation = only, relation
         self._book.add(cost, count)
 
@@ -304,15 +304,15 @@ class RdpAccountant(KeepsJournal):
     def __copy__(self) -> Self:
         """Return an independent copy."""
         other = super().__copy__()
-        # These are written to; arrays of sums are not, each sum is a new one.
+        # These are modified in place; arrays of sums are not.
         other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
         return other
 
     def _spent_in_words(self) -> str:
-        # Of a copy: whether somebody looks must not change how sums are rounded.
+        # On a copy: reading must not change how sums are rounded.
         seen = copy(self)
         if self._budget is None:
-            seen._only = None  # whose own profile is tighter, but may take a minute
+            seen._only = None  # its own profile is tighter, but may take a minute
         n = max(len(self._budgets), self._sum.shape[0] if self._sum.ndim > 1 else 1)
         budgets = [self._budgets[i % len(self._budgets)] for i in range(n)]
         at = {b: DEFAULT_DELTA if b is None else b.stated_delta for b in self._budgets}
@@ -384,7 +384,7 @@ class RdpAccountant(KeepsJournal):
         ):
             raise _exceeded(limit.budget, order, float(rdp[0]), float(sum_up(*before)[0]))
         self._decides = at
-        limit.last = ()  # what it cost at another order must not outlive an interrupt
+        limit.last = ()  # an interrupt must not leave the cost at another order
         limit.use(int(at[0]), order, float(rdp[0]))
         limit.cost, limit.last = float(more[0]) / count, parts
 

@@ -62,7 +62,8 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
         return
     if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
         raise ValueError(
-            f"accountant must be one, such as RdpAccountant(budget=...), got {shown(accountant)}."
+            f"accountant must be an accountant, such as RdpAccountant(budget=...), got "
+            f"{shown(accountant)}."
         )
     accountant.compose(cost)
     watcher = _watcher.get()
@@ -99,7 +100,7 @@ def release(
 
 
 State = Literal["prepared", "charged", "released", "failed"]
-#: What accountants and ledgers raise when they refuse. They have done nothing then.
+#: The errors with which accountants and ledgers refuse, having changed nothing.
 _REFUSALS: Final = (ValueError, OSError)
 
 
@@ -184,10 +185,10 @@ class Release(Generic[Released]):
         """
         try:
             self._pay()
-            # Also where a draw that was entered before is not charged again.
+            # Also if a repeated draw is not charged again.
             self.state = "charged"
             place = self._place
-            with np.errstate(under="ignore"):  # whatever the caller has NumPy raise
+            with np.errstate(under="ignore"):  # regardless of the caller's settings
                 released = self._draw(self._rng if place is None else place.rng())
             if place is not None:
                 place.leave()
@@ -207,12 +208,12 @@ class Release(Generic[Released]):
         elif recall is None:
             if not place.taken:
                 place.enter(self._charge)
-            else:  # what was charged in memory was forgotten with the process
+            else:  # charges in memory were lost with the process
                 self._charge()
         elif not place.taken:
             self._charge()
             place.enter(_nothing)
-        elif self._cost is not None:  # it is in the file; the accountant may be a new one
+        elif self._cost is not None:  # already in the file; the accountant may be new
             recall(self._cost)
 
     def _charge(self) -> None:

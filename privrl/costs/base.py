@@ -38,7 +38,7 @@ from privrl.numerics.upwards import (
     two_sum,
 )
 
-_COARSE = 256  # points of the grids that tell which products of pairs can cost most
+_COARSE = 256  # points of the grids that find the most expensive products of pairs
 _LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
 
 
@@ -343,9 +343,9 @@ def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False)
     ):
         if name in known:
             raise ValueError(
-                f"table must be one whose change vectors are about cells, got {shown(name)}, of "
+                f"table must have change vectors that list cells, got {shown(name)}, for "
                 "which "
-                f"{str(relation)!r} knows the {what} of a change only; it is for {noise} noise."
+                f"{str(relation)!r} bounds only the {what} of a change; use {noise} noise."
             )
 
 
@@ -402,7 +402,7 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         The least epsilon >= 0 at which delta is met, from above. Infinite where no finite one
         was found.
     """
-    # Lower by more than logarithms and exponentials round away.
+    # Lower by more than the rounding of logarithms and exponentials.
     wanted = np.log(check_delta(delta)) - 1e-12
 
     def excess(epsilon: float) -> float:
@@ -441,7 +441,7 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
     options = cost.dominating_pairs()
     if options is None:
         return partial(best_log_delta, cost.rdp)
-    # What may lose most comes first, and most often costs most.
+    # Products with the largest losses come first; they usually cost most.
     if len(options) > 1 and any(pairs.total() > 1 for pairs in options):
         options = sorted(options, key=_largest_loss, reverse=True)
     profiles = [_product_profile(pairs, least) for pairs in options]
@@ -451,7 +451,7 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
         flat = epsilon.ravel() * (1 - FEW)
         worst = np.full_like(flat, -np.inf)
         for pairs, profile in zip(options, profiles, strict=True):
-            # What is nowhere above the worst so far need not be known exactly.
+            # A product that is nowhere above the worst so far can stay inexact.
             at = _quick_bound(pairs, flat) > worst if np.isfinite(worst).any() else flat >= 0
             if at.any():
                 worst[at] = np.maximum(worst[at], profile(flat[at]))

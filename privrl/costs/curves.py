@@ -22,7 +22,7 @@ from privrl.numerics.upwards import FEW
 Numbers = float | FloatArray  # of one release, or of several, broadcast against the orders
 
 #: From a change vector, the weight, the prior and orders > 1 to a bound on the divergence (nats)
-#: of ``Dirichlet(weight * counts + alpha)`` at each order, infinite where it says nothing.
+#: of ``Dirichlet(weight * counts + alpha)`` at each order, infinite where it does not apply.
 RdpBound = Callable[[ChangeVector, Numbers, Numbers, FloatArray], FloatArray]
 
 

@@ -135,7 +135,7 @@ class NoiseCost(NoisyTable, PairsCost):
     """The cost of noise; a subclass is a frozen dataclass with the size of its noise."""
 
     _whole: ClassVar[bool] = False  # whether the noise, and so each change, is a whole number
-    _by_norm: ClassVar[bool] = False  # whether all that matters is the norm of a change
+    _by_norm: ClassVar[bool] = False  # whether only the norm of a change matters
     _by_sum: ClassVar[bool] = False  # whether no change costs more than all of it in one cell
 
     def __post_init__(self) -> None:

@@ -89,7 +89,7 @@ class LaplacePair:
     def grid_masses(self, step: float, first: int, last: int) -> tuple[FloatArray, float]:
         """Connect the dots at the losses ``step * (first .. last)``."""
         s, top = self.shift, self.cells * self.shift
-        bottom = max(-top, step * first, top - 1600)  # further down there is less than e^−790
+        bottom = max(-top, step * first, top - 1600)  # further down the mass is less than e^−790
         # The density bends at zero, and nodes resolve it in panels of no more than a nat.
         few = top - np.arange(1, math.ceil(top - bottom))
         inner = np.concatenate([step * np.arange(first, last + 1), few, [0.0]])
@@ -241,7 +241,7 @@ class DiscreteGaussianPair:
             kept = each > 0
             some, over = put_on_grid(rise * (x[kept] + m / 2), each[kept], (step, first, last))
             masses, beyond = masses + some, beyond + over
-        # What lies outside, by Chernoff's bound: below it moves up, above it is lost.
+        # The mass outside, by Chernoff's bound: below it moves up, above it is lost.
         below, above = np.exp(-((np.array([min(dots[0], 0), max(dots[-1], 0)]) / width) ** 2) / 2)
         masses[0] += below
         return masses, beyond + float(above)
@@ -276,7 +276,7 @@ def _two_sided_rdp(
     ``slope``, the derivative ``(1 − β) c − β (c + 1) >= 0`` at zero, is an argument: computing it
     here would cancel.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # near, where far is what counts
+    with np.errstate(over="ignore", invalid="ignore"):  # near values, where the far ones count
         ahead = c * shift
         bends = (1 - beta) * expm1mx(np.minimum(ahead, 1.0)) + beta * expm1mx(-(c + 1) * shift)
         near = np.log1p(slope * shift + bends) / c

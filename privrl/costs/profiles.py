@@ -109,7 +109,7 @@ def changes_rdp(
     moves = (1 + FEW) * np.multiply.outer(amounts, weight)[..., None]
     base = alpha[..., None] + np.maximum(moves, 0.0)
     far = moves * (orders - 1)
-    # So near the limit that rounding would tell, the divergence counts as infinite.
+    # The divergence counts as infinite where rounding near the limit matters.
     finite = -far < base * (1 - 1e-7)
     # A sum in which alpha would be lost: there log-gamma itself is precise enough.
     vast = moves > 1e3 * alpha[..., None]

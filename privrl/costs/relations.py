@@ -162,14 +162,14 @@ class AddRemoveRecord(Relation):
 _ARRIVAL = ", rewards paid on arrival"
 _STEP = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
 
-#: The transition table with the cells in which a state follows itself divided by √2. Only such a
-#: cell can change by two, and only in such a cell can a whole episode pile up, so that a change
-#: has a smaller norm: Gaussian noise of one size for this table hides as much with less.
+#: The transition table with its self-loop cells divided by √2. Only such a cell can change by
+#: two, and only in such a cell can a whole episode accumulate. So changes have a smaller norm, and
+#: less Gaussian noise gives the same guarantee.
 DAMPED = "transitions, self-loops damped"
 
-#: The table of rewards with cells of their own for the steps in which a state follows itself,
-#: divided by √2. What a reward adds to its row is not negative, and its norm is at most 1. Rewards
-#: are taken to be paid on arrival: there the change has a smaller norm, for the same reason.
+#: The table of rewards with separate cells for self-loops, divided by √2. A reward adds to its row
+#: nonnegative amounts of norm 1 at most. Rewards are assumed to be paid on arrival: then changes
+#: have a smaller norm, for the same reason.
 DAMPED_REWARDS = "rewards, self-loops damped"
 
 _NORM_ONLY = (DAMPED, DAMPED_REWARDS)
@@ -297,10 +297,10 @@ class ReplaceEpisode(Relation):
         )
 
 
-#: All that is counted of persons, each scaled so that the sizes of what it adds sum to 1 at most.
+#: All counts of persons, each scaled so that the sizes of its contributions sum to 1 at most.
 SUMS = "contributions, by their sum"
 
-#: The same, each scaled so that the Euclidean norm of what it adds is 1 at most.
+#: The same, each scaled so that the Euclidean norm of its contributions is 1 at most.
 NORMS = "contributions, by their norm"
 
 

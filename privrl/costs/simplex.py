@@ -99,13 +99,13 @@ class SimplexCost(InHtml):
                 raise ValueError(
                     f"weight * {name} must be >= 1, which the theorem assumes, got "
                     f"{self.weight * least:g}; the exact DirichletCost(weight={self.weight:g}, "
-                    f"alpha={self.weight * self.eta:g}, ...) needs no such thing."
+                    f"alpha={self.weight * self.eta:g}, ...) does not need this."
                 )
         room = 1 - self.eta_bar - self.n_components * self.eta
         if not room > 0:
             raise ValueError(
                 "n_components * eta + eta_bar must be < 1, got "
-                f"{self.n_components * self.eta + self.eta_bar:g}; no two vectors are like that."
+                f"{self.n_components * self.eta + self.eta_bar:g}; no two vectors satisfy this."
             )
         if not self.distance / 2 <= room * (1 + 1e-12):
             raise ValueError(

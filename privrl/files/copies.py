@@ -48,15 +48,15 @@ def copy_of(folder: Path) -> Copy:
     """
     if not folder.is_dir():
         raise ValueError(
-            f"folder must be one that a command wrote, got {str(folder)!r}, which is no folder; "
-            "give what the command had as --out."
+            f"folder must be the output folder of a command, got {str(folder)!r}, which is not a "
+            "folder; pass the command's --out."
         )
     there = sorted(path.name for path in folder.iterdir())
     about = [name for name in STATEMENTS if name in there]
     if not about:
         raise ValueError(
-            f"folder must be one that a command wrote, with {', '.join(STATEMENTS)}, one of them, "
-            f"got {str(folder)!r} without; nothing else says what its files cost."
+            f"folder must be the output folder of a command, got {str(folder)!r}, which has "
+            f"none of {', '.join(STATEMENTS)}; only these record the cost of its files."
         )
     files: dict[str, bytes] = {}
     statements: dict[str, bytes] = {}
@@ -95,17 +95,17 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
     place, source = to.resolve(), folder.resolve()
     if place == source or source in place.parents:
         raise ValueError(
-            f"to must be a folder apart from {str(folder)!r}, got {str(to)!r}: what is shared is "
-            "not kept among what is not."
+            f"to must be a folder outside of {str(folder)!r}, got {str(to)!r}: keep shared files "
+            "apart from private ones."
         )
     if to.is_symlink() or place == Path.cwd():
-        raise ValueError(f"to must be a folder of its own, to be made, got {str(to)!r}.")
+        raise ValueError(f"to must be a new folder, got {str(to)!r}.")
     if not to.exists() or not any(to.iterdir()):
         return
     if not force:
         raise ValueError(
-            f"to must be a new folder, or an empty one, got {str(to)!r}; choose another, or write "
-            "over an earlier copy: --force."
+            f"to must be a new folder, or an empty one, got {str(to)!r}; choose another, or add "
+            "--force to overwrite an earlier copy."
         )
     try:
         fine = copy_of(to).is_whole
@@ -113,7 +113,7 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
         fine = False
     if not fine:
         raise ValueError(
-            f"to must hold an earlier copy and nothing else to be written over, got {str(to)!r}; "
+            f"to must hold only an earlier copy to be overwritten, got {str(to)!r}; "
             "choose another folder."
         )
 

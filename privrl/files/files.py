@@ -29,16 +29,16 @@ from privrl.files.plain import parse_json
 
 try:
     import fcntl
-except ImportError:  # on Windows, where what a killed process left is left
-    fcntl = None  # type: ignore[assignment] # which is asked for where it is used
+except ImportError:  # on Windows, where remains of killed processes stay
+    fcntl = None  # type: ignore[assignment] # checked where it is used
 
-if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
+if TYPE_CHECKING:  # callers with a table or a figure have loaded these
     import pandas as pd
     from matplotlib.figure import Figure
 
 Write = Callable[[BinaryIO], object]
 
-#: What a release cost, beside what was released.
+#: The cost of a release, next to the released files.
 STATEMENT = "release.json"
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
@@ -99,7 +99,7 @@ def check_folder(out: Path, name: str = "out") -> None:
         If ``out`` is a file or a broken link, is in a read-only place, or has an invalid name.
     """
     nearest = out
-    while not os.path.lexists(nearest):  # of a link to nowhere no folder can be made
+    while not os.path.lexists(nearest):  # a broken link cannot become a folder
         nearest = nearest.parent
     if not _can_name(out) or not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
@@ -155,7 +155,7 @@ def save_all(
             digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             stated = sharing.stated(data | {"versions": _versions()}, digests)
             _write(scratch / about, bytes_writer(statement_text(stated)))
-            for gone in (about, *sharing.PAGES):  # pages are of what was there before
+            for gone in (about, *sharing.PAGES):  # pages describe the earlier files
                 (out / gone).unlink(missing_ok=True)
             names.append(about)
         paths = [(scratch / name).replace(out / name) for name in names]
@@ -238,16 +238,16 @@ def read_own(path: Path, digest: str | None = None) -> bytes:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     if path.is_symlink() or not path.is_file():
-        what = "nothing" if not os.path.lexists(path) else "a link, or something else"
-        raise ValueError(f"must be a file of its own, got {what}; put the file there.")
+        what = "nothing" if not os.path.lexists(path) else "a link or another kind of file"
+        raise ValueError(f"must be a regular file, got {what}; restore the file.")
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # put there in between
-            raise ValueError("must be a file of its own, got something else.")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced in between
+            raise ValueError("must be a regular file, got another kind.")
         content = file.read()
     if digest is not None and _digest(content) != digest:
-        raise ValueError(  # without the digest of what is there: it may be anything
-            f"must be the file that its statement is about, with SHA-256 {digest}, got another; "
-            "put that file back."
+        raise ValueError(  # without the actual digest: the file may be anything
+            f"must be the file that its statement describes, with SHA-256 {digest}, got another; "
+            "restore that file."
         )
     return content
 
@@ -271,17 +271,15 @@ def check_stated(path: Path, content: bytes) -> None:
     except FileNotFoundError:
         return
     except ValueError as error:
-        raise ValueError(
-            f"{STATEMENT} beside it must be a statement, got one that is not: {error}"
-        ) from None
+        raise ValueError(f"{STATEMENT} next to it must be a valid statement: {error}") from None
     digests = said.get(_DIGESTS) if isinstance(said, dict) else None
     if not isinstance(digests, dict) or path.name not in digests:
         return
     digest = _digest(content)
     if digests[path.name] != digest:
         raise ValueError(
-            f"must be the file that {STATEMENT} beside it is about, with SHA-256 "
-            f"{digests[path.name]}, got {digest}; fetch or write both anew, or move that away."
+            f"must be the file that {STATEMENT} next to it describes, with SHA-256 "
+            f"{digests[path.name]}, got {digest}; get or make both again, or move {STATEMENT}."
         )
 
 
@@ -313,7 +311,7 @@ def _scratch(out: Path) -> Iterator[Path]:
             held = None
             try:
                 held = _hold(Path(name))
-            except (BlockingIOError, FileNotFoundError):  # another took it for one that was left
+            except (BlockingIOError, FileNotFoundError):  # another process removed it as abandoned
                 continue
             except OSError:  # a disk without locks, where nothing is removed either
                 pass

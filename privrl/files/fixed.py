@@ -23,7 +23,7 @@ class _Fixed:
     def _refusal(self, thing: object) -> AttributeError:
         kind = type(thing).__name__
         return AttributeError(
-            f"{self._name} of a {kind} is read-only: guarantees rest on it. Make another {kind}."
+            f"{self._name} of a {kind} is read-only: guarantees depend on it. Make another {kind}."
         )
 
 

@@ -30,7 +30,7 @@ def parse_json(text: str | bytes) -> Any:
             parse_int=_whole,
         )
     except UnicodeDecodeError:
-        raise ValueError("it must be JSON in UTF-8, and is another kind of file.") from None
+        raise ValueError("it must be JSON in UTF-8, but is another kind of file.") from None
     except RecursionError:
         raise ValueError("brackets must not be nested so deeply.") from None
 
@@ -57,7 +57,7 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = [key for i, key in enumerate(keys) if key in keys[:i]]
-        raise ValueError(f"entries must be there once, got {listed(repeated)} twice.")
+        raise ValueError(f"keys must be unique, got {listed(repeated)} twice.")
     return entries
 
 

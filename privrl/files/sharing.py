@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from privrl.files.shown import shown
 
-#: What is said of randomness; `privrl.numerics.randomness` tells which it is.
+#: Descriptions of randomness; `privrl.numerics.randomness` chooses one.
 SECRET: Final = "secret"
 SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
 
@@ -49,11 +49,11 @@ _PLAYED = Verdict(
 _MODEL = Verdict(True, "what was released, and what is made of it")
 _POLICY = Verdict(True, "planned from what was released")
 
-#: Epsilon of a release above which `privrl share` copies it only if it is told to: beyond it, one
+#: Epsilon of a release above which `privrl share` requires a confirmation: beyond it, one
 #: person can change the odds of an outcome by a factor of more than 22,000.
 MOST_EPSILON: Final = 10.0
 
-#: Every file that is known: whether a release makes it shareable, and why.
+#: Every known file: whether a release makes it shareable, and why.
 ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "histogram.json": _MODEL,
     "histogram.csv": _MODEL,
@@ -67,7 +67,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "learning_curve.png": _EXACT,
     "episode.gif": _PLAYED,
     "episode.png": _PLAYED,
-    "checkpoint.private": Verdict(False, "raw counts of an agent, from which it goes on learning"),
+    "checkpoint.private": Verdict(False, "raw counts of an agent, from which it resumes learning"),
     "ledger.sqlite": Verdict(False, "which data were released, when and how often, and a salt"),
     "predictions.csv": Verdict(False, "a row for each record that was predicted for"),
     "results.csv": _RUNS,
@@ -86,7 +86,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     ),
     "report-researcher.html": Verdict(False, "a page with all that is here, and the command line"),
 }
-#: What `privrl report` writes about all the others.
+#: Reports on all the others, by `privrl report`.
 PAGES: Final = ("report-public.html", "report-researcher.html")
 #: Statements, and which of their entries may be shared. The others name files of one machine.
 STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -124,7 +124,7 @@ def judge(name: str, *, private: bool, randomness: object, caveats: object = ())
     """
     found = ARTEFACTS.get(name, _UNKNOWN)
     for holds, otherwise in (
-        (private, "there is no promise of privacy: no noise was added"),
+        (private, "its release has no promise of privacy: no noise was added"),
         (
             randomness != SEEDED,
             "its noise came from a seed, and whoever knows that can undo it; a release without a "
@@ -186,7 +186,7 @@ def stated(data: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any
 def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """Return the shareable entries of a statement, about some of its files."""
     kept = {each: statement[each] for each in STATEMENTS[name] if each in statement}
-    if isinstance(kept.get("spec"), Mapping):  # arguments may name files, too
+    if isinstance(kept.get("spec"), Mapping):  # arguments may also name files
         kept["spec"] = {k: value for k, value in kept["spec"].items() if k != "env_args"}
     kept["sha256"] = {each: statement["sha256"][each] for each in names}
     kept[_FLAGS] = {each: statement[_FLAGS][each] for each in names}
@@ -212,14 +212,14 @@ def verdicts_of(statement: object) -> dict[str, Verdict]:
         raise ValueError("must be a statement, a table of entries.")
     if _DIGEST not in statement:
         raise ValueError(
-            "must say of each file whether it may be shared, and does not: an older privrl wrote "
-            "it. A release is not made anew for that, which would cost again; hand on by yourself "
-            "what was released, and nothing that was not."
+            "must have a verdict on each file, but an older version of privrl wrote it. Do not "
+            "repeat the release, which would cost again; copy the released files by hand, and "
+            "no others."
         )
     if _sealed(statement)[_DIGEST] != statement[_DIGEST]:
         raise ValueError(
-            "must be as privrl wrote it, and was changed since; put back what it was, as nothing "
-            "else says what the files cost."
+            "must be unchanged since privrl wrote it; restore the original, since only it records "
+            "the cost of the files."
         )
     digests, flags = statement.get("sha256"), statement.get(_FLAGS)
     if not isinstance(digests, dict) or not isinstance(flags, dict) or set(digests) != set(flags):

@@ -104,8 +104,8 @@ class Snapshot:
         if is_dataclass(value):
             return self._made(value, [field.name for field in fields(value) if field.init])
         raise ValueError(
-            f"{type(value).__name__} cannot be saved: it is no number, text, array, tuple, list or "
-            "dictionary of such, nor a dataclass, nor of a class with `remembered`."
+            f"{type(value).__name__} cannot be saved: it is not a number, text, array, tuple, list "
+            "or dictionary of such, nor a dataclass, nor of a class with `remembered`."
         )
 
     def _made(self, value: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Restorer:
                 try:
                     current.bit_generator.state = self.value(state)
                 except OverflowError as error:
-                    raise ValueError("a generator's numbers are beyond it") from error
+                    raise ValueError("a generator's numbers are out of range") from error
                 return current
             case {"tuple": parts}:
                 return tuple(self.value(each) for each in parts)
@@ -204,7 +204,7 @@ class Restorer:
             case {"type": _, "inside": _}:
                 self.inside(current, plain)
                 return current
-        raise ValueError("what was saved is none")
+        raise ValueError("the saved data are invalid")
 
 
 def pack(arrays: Arrays) -> tuple[list[list[Any]], bytes]:

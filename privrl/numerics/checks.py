@@ -109,13 +109,13 @@ def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return public numbers as floats, if they are numbers."""
     try:
         array = plain_array(name, values)
-        if array.dtype.kind != "c":  # NumPy would drop what is imaginary
+        if array.dtype.kind != "c":  # NumPy would drop the imaginary part
             return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
-        pass  # whose words name no argument
+        pass  # its message does not name the argument
     raise ValueError(
         f"{name} must be numbers that floats hold, in rows of one length, got "
-        f"{type(values).__name__} that is none."
+        f"{type(values).__name__}."
     )
 
 
@@ -147,8 +147,8 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         pass  # without the cause, which may show a value
     raise ValueError(
-        f"{name} must be an array of numbers, got {kind} that is none; rows must be of one length, "
-        "and nothing masked, complex, a truth value, a date or a text."
+        f"{name} must be an array of numbers, got {kind}; rows must be of one length, "
+        "without masked entries, complex numbers, Booleans, dates or texts."
     )
 
 

@@ -426,7 +426,7 @@ def edited(change):
         (lambda text: text.replace("{", '{"format": "x",', 1), "once, got 'format' twice"),
         (
             lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1.0, "epsilon": 0.1'),
-            "entries must be there once, got 'epsilon' twice",
+            "keys must be unique, got 'epsilon' twice",
         ),
         (edited(lambda page: page.update(format="privrl released model, 2")), "format must be"),
         (edited(lambda page: page.update(format=["x"])), "format must be"),

@@ -214,7 +214,7 @@ def test_forgetting_leaves_nothing_of_a_data_set(book: Ledger) -> None:
 def test_what_is_no_ledger_is_refused_and_left(book: Ledger, content: bytes) -> None:
     book.path.parent.mkdir()
     book.path.write_bytes(content)
-    refused(book, "is no ledger|is damaged")
+    refused(book, "is not a ledger|is damaged")
     assert book.path.read_bytes() == content
 
 
@@ -229,7 +229,7 @@ def test_words_that_are_no_text_are_damage(book: Ledger) -> None:
 def test_another_programs_database_is_refused(book: Ledger) -> None:
     book.path.parent.mkdir()
     sql(book, "CREATE TABLE entries (number)")
-    refused(book, "is no ledger")
+    refused(book, "is not a ledger")
 
 
 def test_a_newer_schema_is_refused(book: Ledger) -> None:
@@ -294,7 +294,7 @@ def test_a_file_in_use_is_refused_in_time(book: Ledger, monkeypatch) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(Ledger(tmp_path / "file" / "ledger.sqlite"), "cannot be made")
+    refused(Ledger(tmp_path / "file" / "ledger.sqlite"), "cannot be created")
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def test_a_read_only_file_system_is_refused(mounted: Path) -> None:
     book = Ledger(mounted / "ledger.sqlite")
     spend(book)
     subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
-    refused(book, "cannot be written|cannot be made|read-only")
+    refused(book, "cannot be written|cannot be created|read-only")
     refused(Ledger(mounted / "other.sqlite"), "Read-only file system")
 
 

@@ -319,7 +319,7 @@ def test_data_have_one_name(book: Ledger, tmp_path: Path) -> None:
     named = book.dataset(data, "visits")
     book.accountant(named).compose(laplace(1.0))
     assert book.dataset(data) == named
-    with pytest.raises(ValueError, match="must be 'visits', as which these data were entered"):
+    with pytest.raises(ValueError, match="must be 'visits', the name of these data in the ledger"):
         book.dataset(data, "another")
     with pytest.raises(ValueError, match="must be 'visits'"):  # also where both were asked before
         book.accountant(DataSet("another", named.content)).compose(laplace(1.0))
