@@ -718,11 +718,6 @@ class LedgerAccountant(KeepsJournal):
         self._known: Amount | None = None  # the total at the last charge
 
     @property
-    def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
-        return self._relation
-
-    @property
     def settings(self) -> tuple[object, ...]:
         """Ledger and data set; the budget is in the ledger, and may change."""
         return self._ledger.identity, self._dataset.name, self._delta

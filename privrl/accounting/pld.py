@@ -130,7 +130,7 @@ class PldAccountant(KeepsJournal):
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
+        """As `KeepsJournal.relation`."""
         return next((cost.relation for cost in self._spent.counts), None)
 
     def unlimited(self) -> "PldAccountant":

@@ -163,11 +163,6 @@ class RdpAccountant(KeepsJournal):
         """The limit on the joint cost of all releases."""
         return self._budget
 
-    @property
-    def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
-        return self._relation
-
     def unlimited(self) -> "RdpAccountant":
         """Return an accountant of the same orders, without charges or a budget."""
         return RdpAccountant(orders=self._orders)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Self
+from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
@@ -112,11 +112,24 @@ class SumTarget(Target):
     """A limit on an exact sum: each release adds one rational number."""
 
     unit: str  # the name of the number
+    _named: ClassVar[str]  # the field with the limit
+
+    def __post_init__(self) -> None:
+        limit = check_positive(self._named, self._size, "smaller means more privacy")
+        object.__setattr__(self, self._named, limit)
 
     @property
-    @abstractmethod
+    def _size(self) -> float:
+        return cast("float", getattr(self, self._named))
+
+    @property
     def limit(self) -> Fraction:
-        """The largest sum: the decimal number as the user wrote it."""
+        """The largest sum, as the decimal number that it prints as."""
+        return Fraction(repr(self._size))
+
+    def strict(self) -> Self:
+        """Return the target with a slightly smaller limit."""
+        return replace(self, **{self._named: self._size * _STRICTER})  # type: ignore[type-var] # it is
 
     @staticmethod
     @abstractmethod
@@ -330,24 +343,12 @@ class PureDP(SumTarget):
     unit = "pure epsilon"
     amount = staticmethod(pure_ratio)
     _instead = "Add Laplace noise, or give an ApproxDP target."
-
-    def __post_init__(self) -> None:
-        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
-        object.__setattr__(self, "epsilon", epsilon)
+    _named = "epsilon"
 
     @property
     def stated_delta(self) -> float:
         """Zero."""
         return 0.0
-
-    @property
-    def limit(self) -> Fraction:
-        """Epsilon, as the decimal number that it prints as."""
-        return Fraction(repr(self.epsilon))
-
-    def strict(self) -> Self:
-        """Return the target with a slightly smaller epsilon."""
-        return replace(self, epsilon=self.epsilon * _STRICTER)
 
     def gaussian_sigma(self, norm: float) -> float:
         """Return a start for a search; Gaussian noise has no pure epsilon."""
@@ -377,19 +378,7 @@ class ZeroConcentratedDP(SumTarget):
     unit = "rho"
     amount = staticmethod(zcdp_rho)
     _instead = "Add Gaussian or Laplace noise, or give an ApproxDP target."
-
-    def __post_init__(self) -> None:
-        rho = check_positive("rho", self.rho, "smaller means more privacy")
-        object.__setattr__(self, "rho", rho)
-
-    @property
-    def limit(self) -> Fraction:
-        """Rho, as the decimal number that it prints as."""
-        return Fraction(repr(self.rho))
-
-    def strict(self) -> Self:
-        """Return the target with a slightly smaller rho."""
-        return replace(self, rho=self.rho * _STRICTER)
+    _named = "rho"
 
     def gaussian_sigma(self, norm: float) -> float:
         """Return the sigma: ``norm² / (2 sigma²)`` is rho."""

@@ -167,9 +167,7 @@ class Together(PairsCost):
 
     def __init__(self, parts: Sequence[Cost]) -> None:
         object.__setattr__(self, "parts", tuple(parts))
-        _check_one_relation("parts", self.parts)
-        if any(isinstance(part, BatchCost) for part in self.parts):
-            raise ValueError("parts must be costs of one run, got a BatchCost; use together().")
+        _check_one_run("parts", self.parts, "use together()")
 
     @property
     def relation(self) -> Relation:
@@ -219,9 +217,7 @@ class BatchCost(InHtml):
 
     def __init__(self, rows: Sequence[Cost]) -> None:
         object.__setattr__(self, "rows", tuple(rows))
-        _check_one_relation("rows", self.rows)
-        if any(isinstance(row, BatchCost) for row in self.rows):
-            raise ValueError("rows must be costs of one run each, got a BatchCost; list its rows.")
+        _check_one_run("rows", self.rows, "list its rows")
 
     @property
     def fixed(self) -> bool:
@@ -494,7 +490,7 @@ def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArr
     return log_delta
 
 
-def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
+def _check_one_run(name: str, costs: tuple[Cost, ...], otherwise: str) -> None:
     if not costs:
         raise ValueError(f"{name} must hold at least one cost, got none.")
     for cost in costs:
@@ -505,3 +501,5 @@ def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
                 f"{name} must share one neighbouring relation, got "
                 f"{str(costs[0].relation)!r} and {str(cost.relation)!r}."
             )
+    if any(isinstance(cost, BatchCost) for cost in costs):
+        raise ValueError(f"{name} must be costs of one run each, got a BatchCost; {otherwise}.")

@@ -304,6 +304,10 @@ SUMS = "contributions, by their sum"
 NORMS = "contributions, by their norm"
 
 
+def _contributions(size: int) -> dict[str, list[tuple[int, ...]]]:
+    return {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+
+
 class AddRemovePerson(Relation):
     """One person is added or removed, with all of their episodes: the unit of a log.
 
@@ -314,10 +318,7 @@ class AddRemovePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "add or remove one person",
-            {SUMS: [(1,), (-1,)], NORMS: [(1,), (-1,)]},
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
+            "add or remove one person", _contributions(1), norm_only=(NORMS,), sum_only=(SUMS,)
         )
 
 
@@ -330,10 +331,7 @@ class ReplacePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "replace one person",
-            {SUMS: [(2,), (-2,)], NORMS: [(2,), (-2,)]},
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
+            "replace one person", _contributions(2), norm_only=(NORMS,), sum_only=(SUMS,)
         )
 
 
