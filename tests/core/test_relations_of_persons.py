@@ -72,7 +72,7 @@ def test_discrete_laplace_noise_is_for_whole_sums() -> None:
 
 @of_each
 def test_laplace_noise_is_not_for_norms(relation: Relation) -> None:
-    with pytest.raises(ValueError, match="the norm of a change only; it is for Gaussian"):
+    with pytest.raises(ValueError, match="the norm of a change; use Gaussian"):
         LaplaceCost(scale=1.0, relation=relation, table=NORMS)
 
 

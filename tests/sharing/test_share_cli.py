@@ -402,7 +402,7 @@ def test_a_folder_of_an_older_version() -> None:
     edited(older)
     told = refused()
     assert "an older version of privrl wrote it" in told
-    assert "not made anew" in told
+    assert "Do not repeat the release" in told
 
 
 def test_renamed_files() -> None:
