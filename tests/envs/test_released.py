@@ -423,7 +423,7 @@ def edited(change):
         (lambda text: '{"a":' * 100_000, "must not be nested so deeply"),
         (lambda text: text.replace('"epsilon": 1.0', '"epsilon": NaN'), "numbers must be finite"),
         (lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1e999'), "must be finite"),
-        (lambda text: text.replace("{", '{"format": "x",', 1), "once, got 'format' twice"),
+        (lambda text: text.replace("{", '{"format": "x",', 1), "unique, got 'format' twice"),
         (
             lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1.0, "epsilon": 0.1'),
             "keys must be unique, got 'epsilon' twice",

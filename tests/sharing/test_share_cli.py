@@ -472,8 +472,8 @@ def test_what_is_no_file_is_refused(name: str, kind: str) -> None:
 
 def test_folders_that_are_none() -> None:
     histogram()
-    assert "folder must be the output folder of a command, got 'data.csv'" in refused(folder="data.csv")
-    assert "folder must be the output folder of a command, got 'nowhere'" in refused(folder="nowhere")
+    assert "the output folder of a command, got 'data.csv'" in refused(folder="data.csv")
+    assert "the output folder of a command, got 'nowhere'" in refused(folder="nowhere")
     Path("empty").mkdir()
     told = refused(folder="empty")
     assert "none of release.json, train.json" in told
