@@ -54,7 +54,7 @@ def test_gaussian_noise_is_for_both(relation: Relation, table: str) -> None:
 )
 def test_other_noise_is_refused(relation: Relation, make: Any) -> None:
     for table, what in ((SUMS, "sum"), (None, "sum"), (NORMS, "norm")):
-        with pytest.raises(ValueError, match=f"knows the {what} of a change only"):
+        with pytest.raises(ValueError, match=f"bounds only the {what} of a change"):
             make(relation=relation, table=table)
 
 

@@ -203,7 +203,7 @@ def test_who_reads_a_file_reads_its_statement(command: str) -> None:
     run(COMMANDS[command], 5.0)
     READERS[command]()
     Path("out/release.json").write_bytes(older)
-    with pytest.raises(ValueError, match=r"^\w+\.json: must be the file that release\.json beside"):
+    with pytest.raises(ValueError, match=r"^\w+\.json: must be the file that release\.json next"):
         READERS[command]()
     Path("out/release.json").write_bytes(older[:-20])
     with pytest.raises(ValueError, match=r"release\.json next to it must be a valid statement"):

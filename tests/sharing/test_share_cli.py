@@ -477,7 +477,7 @@ def test_folders_that_are_none() -> None:
     Path("empty").mkdir()
     told = refused(folder="empty")
     assert "none of release.json, train.json" in told
-    assert "got 'empty' without" in told
+    assert "got 'empty', which has none" in told
 
 
 @pytest.mark.parametrize("to", ["out", "out/copy", "./out/../out/a/b", "link/copy"])
