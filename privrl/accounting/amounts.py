@@ -1,8 +1,8 @@
-"""What entries amount to: sums that are exact, however many there are and of whatever size.
+"""Exact sums of the costs in a ledger, for any number of entries of any size.
 
-A float is a whole number of units of 2^-1074, the smallest one. Rényi divergences, which costs have
-rounded up, are added as such whole numbers, and nothing is rounded until a sum is looked at, which
-is upwards. The epsilons of pure privacy are rationals: ten times 1/10 is 1.
+A float is a whole number of units of 2^-1074, the smallest float. Rényi divergences, which costs
+round up, are added as such whole numbers. Only reading a sum rounds, upwards. Epsilons of pure
+privacy are rationals: ten times 1/10 is 1.
 """
 
 import math
@@ -29,7 +29,7 @@ Curve = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Amount:
-    """What releases of one data set cost together, under one relation.
+    """The joint cost of releases of one data set, under one relation.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Amount:
     curve : tuple of int or None
         At each, the sum of their Rényi divergences (nats) in units of 2^-1074; None is infinite.
     pure : Fraction or None
-        The sum of their epsilons of pure privacy (nats); None where one has none.
+        The sum of their epsilons of pure privacy (nats); None if a release lacks one.
     releases : int
-        How many they are.
+        The number of releases.
     alone : (float, float) or None
-        Of a single release: a delta, and the epsilon there by its own privacy profile, which is
-        tighter than what its Rényi divergences say.
+        For a single release: a delta, and the epsilon there by its own privacy profile, which is
+        tighter than the conversion of its Rényi divergences.
     """
 
     orders: tuple[float, ...]
@@ -67,7 +67,7 @@ class Amount:
         return cls(orders, (None,) * len(orders), None, 1)
 
     def covers(self, other: "Amount") -> bool:
-        """Whether releases of the other amount can be among these, on the same orders."""
+        """Whether this amount is at least the other one at every order, on the same orders."""
         return self.releases >= other.releases and all(
             one is None or (more is not None and more <= one)
             for one, more in zip(self.curve, other.curve, strict=True)
@@ -98,9 +98,9 @@ class Amount:
         return np.array([_float_up(self.curve[place]) for place in places])
 
     def epsilon(self, delta: float | None) -> float:
-        """Return the smallest epsilon (nats) that is known at a delta, never rounded down.
+        """Return the smallest known epsilon (nats) at a delta, never rounded down.
 
-        None stands for pure privacy. Infinite where there is none.
+        A delta of None means pure privacy. Infinite if no bound is known.
         """
         pure = math.inf if self.pure is None else float_up(self.pure)
         if delta is None:
@@ -117,12 +117,12 @@ class Amount:
 
 
 def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
-    """Return a cost's Rényi divergences at some orders, checked before anything rests on them.
+    """Return a cost's Rényi divergences at some orders, checked before use.
 
     Raises
     ------
     ValueError
-        If the cost is of several runs, or a divergence is less than zero or no number.
+        If the cost is that of several runs, or a divergence is negative or NaN.
     """
     if isinstance(cost, BatchCost):
         raise ValueError(
@@ -139,16 +139,16 @@ def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
 
 
 def pure_of(cost: Cost) -> Fraction | None:
-    """Return a cost's epsilon of pure privacy, as an entry holds it."""
+    """Return a cost's epsilon of pure privacy, in the form of entries."""
     pure = pure_ratio(cost)
     return None if pure is None else short(pure)
 
 
 def profile_of(cost: Cost) -> Cost | None:
-    """Return a cost of which the own privacy profile is had quickly, if there is one.
+    """Return the cost if its own privacy profile is fast to compute, else None.
 
-    That of many parts is a convolution of all of them, which may take a minute. Choices, of two
-    outcomes each, take no time: a network has tables and one choice for each column.
+    The profile of many parts is a convolution, which may take a minute. Choices, of two outcomes
+    each, take no time: a network has tables and one choice for each column.
     """
     if not isinstance(cost, Together):
         return cost
@@ -158,7 +158,7 @@ def profile_of(cost: Cost) -> Cost | None:
 
 
 def alone_of(cost: Cost, count: int, delta: float | None) -> tuple[float, float] | None:
-    """Return a delta, and the epsilon there of a single release by its own privacy profile."""
+    """Return a delta, and epsilon there for a single release by its own privacy profile."""
     profile = profile_of(cost) if count == 1 and delta is not None else None
     if profile is None or delta is None:
         return None
@@ -167,19 +167,19 @@ def alone_of(cost: Cost, count: int, delta: float | None) -> tuple[float, float]
 
 
 def amount_of(cost: Cost, count: int, orders: tuple[float, ...], delta: float | None) -> Amount:
-    """Return what a cost comes to so many times, at the orders of a ledger."""
+    """Return the amount of ``count`` uses of a cost, at the orders of a ledger."""
     curve = curve_from_bytes(curve_of(cost, orders).astype("<f8").tobytes())
     return Amount(orders, curve, pure_of(cost), 1, alone_of(cost, count, delta)).times(count)
 
 
 @lru_cache(maxsize=256)
 def curve_from_bytes(data: bytes) -> Curve:
-    """Return a curve from what is in the file, little-endian floats."""
+    """Return a curve from the little-endian floats in the file."""
     return tuple(map(_units, np.frombuffer(data, "<f8").tolist()))
 
 
 def _units(value: float) -> int | None:
-    """Return a float as a whole number of units: exactly."""
+    """Return a float as an exact whole number of units."""
     if value == math.inf:
         return None
     over, under = value.as_integer_ratio()

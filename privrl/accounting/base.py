@@ -1,4 +1,4 @@
-"""What every accountant is: told of a cost before anything is drawn, it records or refuses it."""
+"""The protocol of accountants: each records or refuses a cost before anything is drawn."""
 
 from typing import Protocol
 
@@ -8,22 +8,22 @@ from privrl.numerics.special import FloatArray
 
 
 class Accountant(Protocol):
-    """What adds costs up, converts their sum to epsilon, and keeps a journal of them."""
+    """Adds costs up, converts their sum to epsilon, and keeps a journal of them."""
 
     @property
     def journal(self) -> Journal:
-        """What was charged so far, in order."""
+        """The charges so far, in order."""
 
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record a cost so many times, or refuse it; then nothing is recorded.
+        """Record a cost ``count`` times, or refuse it and record nothing.
 
-        Threads may share an accountant: to check and to record is one step, whoever else charges.
+        Threads may share an accountant: checking and recording are one atomic step.
 
         Raises
         ------
         BudgetExceeded
-            If there is a budget that does not cover it.
+            If the budget does not cover the cost.
         """
 
     def epsilon(self, delta: float) -> FloatArray:
-        """Return epsilon (nats) of all that was recorded, at ``delta`` in (0, 1)."""
+        """Return epsilon (nats) of all recorded costs, at ``delta`` in (0, 1)."""

@@ -1,23 +1,23 @@
-"""What may be spent of a data set: a budget, kept whatever is released next and for what reason.
+"""Budgets of data sets: they hold for every adaptive choice of releases.
 
-Whoever reads a release may choose the next one by it, so a budget has to be a privacy filter: all
-that is let through keeps it although costs depend on the outcomes of earlier releases. Three rules
-are filters, also side by side (`privrl.accounting.filters` has the proof of one order).
+The next release may depend on earlier ones, so a budget has to be a privacy filter: all admitted
+releases together stay within it although costs depend on earlier outcomes. Three rules are filters,
+also side by side (`privrl.accounting.filters` has the proof of one order).
 
 **Pure.** The epsilons of pure privacy sum to at most the budget's. Then the loss of all releases is
-at most epsilon, along every path of what came out.
+at most epsilon, along every path of outcomes.
 
-**One order.** The Rényi divergences of one order, fixed beforehand, sum to at most what makes
-(epsilon, d) of it (Feldman and Zrnic, *Individual privacy accounting via a Rényi filter*, 2021).
-The paths that end within this are those of a mechanism that stops there. So they add at most ``d``
-to delta, whatever other paths do, and several orders are used with shares of delta that sum to it.
-Half is for the order that is best for Gaussian noise that spends the whole budget; the rest is for
-those around it, where Dirichlet draws and few large releases are cheaper. Paths of the first rule
-add nothing.
+**One order.** The Rényi divergences of one order, fixed in advance, sum to at most the value that
+converts to (epsilon, d) (Feldman and Zrnic, *Individual privacy accounting via a Rényi filter*,
+2021). The paths that end within this are those of a mechanism that stops there. So they add at most
+``d`` to delta, whatever other paths do, and several orders are used with shares of delta that sum
+to it. Half is for the order that is best for Gaussian noise that spends the whole budget; the rest
+is for those around it, where Dirichlet draws and few large releases are cheaper. Paths of the first
+rule add nothing.
 
-**Alone.** A first release keeps the budget by its own privacy profile. Where its Rényi divergences
-do not, no second is let through but by the first rule, so this adds to delta only what the second
-rule does not.
+**Alone.** A first release keeps the budget by its own privacy profile. If its Rényi divergences do
+not, only the first rule can admit a second release, so this adds to delta only the part that the
+second rule leaves unused.
 """
 
 import math
@@ -42,14 +42,14 @@ _AROUND: Final = tuple(2.0**k for k in (-4, -3, -2, -1, 1, 2, 3, 4))  # times th
 
 @dataclass(frozen=True)
 class Budget:
-    """What all releases of a data set may cost together, under one relation.
+    """The joint limit on all releases of a data set, under one relation.
 
     Parameters
     ----------
     epsilon : float
-        In nats, > 0 and finite; taken for the decimal number that it prints as.
+        In nats, > 0 and finite; taken as the decimal number that it prints as.
     delta : float, optional
-        In (0, 1); by default the budget is of pure privacy.
+        In (0, 1); by default the budget is one of pure privacy.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class Budget:
         return pair if self.delta is None else f"{pair} at delta {self.delta!r}"
 
     def admits(self, total: Amount, only: Cost | None = None) -> bool:
-        """Whether releases keep the budget; ``only`` is the cost of a release that is the first."""
+        """Whether releases keep the budget; ``only`` is the cost of a first release."""
         if total.pure is not None and total.pure <= self._exact:
             return True
         if self.delta is None:
@@ -86,7 +86,7 @@ class Budget:
         return profile is not None and float(profile.delta(self.epsilon)) <= self.delta
 
     def share(self, total: Amount) -> float:
-        """Return which part of the budget is spent, by the rule that says least; for people."""
+        """Return the spent share of the budget, by the rule with the smallest one; for display."""
         pure = math.inf if total.pure is None else float(total.pure / self._exact)
         if self.delta is None:
             return pure
@@ -103,12 +103,12 @@ class Budget:
 
     @classmethod
     def of(cls, target: object) -> Self:
-        """Return a budget, or that of a target.
+        """Return a budget as it is, or the budget of a target.
 
         Raises
         ------
         ValueError
-            If it is another target than `ApproxDP` and `PureDP`.
+            If the target is neither `ApproxDP` nor `PureDP`.
         """
         if isinstance(target, cls):
             return target
@@ -130,12 +130,12 @@ class Budget:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
-        """Return the budget of such data."""
+        """Return the budget of plain data."""
         return cls(data["epsilon"], data["delta"])
 
 
 def strictest(budgets: Sequence[Budget]) -> Budget:
-    """Return a budget that is within each of some: their least epsilon, at their least delta."""
+    """Return a budget within each of the given ones: their least epsilon and least delta."""
     if len(budgets) == 1:
         return budgets[0]
     deltas = [each.delta for each in budgets if each.delta is not None]
@@ -147,9 +147,9 @@ def strictest(budgets: Sequence[Budget]) -> Budget:
 def _filters(
     orders: tuple[float, ...], epsilon: float, delta: float
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the places of the orders that filter, and the logarithm of each one's part of delta.
+    """Return the indices of the filtering orders, and the logarithm of each one's share of delta.
 
-    They follow from the budget alone, and so were fixed before anything was released.
+    They depend on the budget alone, so they are fixed before the first release.
     """
     each = np.array(orders)
     gaussian = _allowed(each, epsilon, np.log(np.asarray(delta / 2))) / each
@@ -161,6 +161,6 @@ def _filters(
 
 
 def _allowed(orders: FloatArray, epsilon: float, log_delta: FloatArray) -> FloatArray:
-    """Return the Rényi divergence at each order that just makes (epsilon, delta)."""
+    """Return the Rényi divergence at each order that converts to exactly (epsilon, delta)."""
     free = log_delta_by_order(orders, np.zeros_like(orders), np.asarray(epsilon))
     return (log_delta - free) / (orders - 1)

@@ -1,7 +1,7 @@
-"""Calibration: the parameter with which so many releases just meet a target.
+"""Calibration: the parameter with which a number of releases just meets a target.
 
-The returned value is the last one that was tried and met the target, by the check that the
-accountant makes. So with it the target is met, never exceeded by rounding.
+The result is the last tried value that met the target by the accountant's own check. So the target
+is met, and rounding never exceeds it.
 """
 
 import math
@@ -16,11 +16,11 @@ from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
-_FIRST, _GROWS = 1.0, 1.5  # longest first step of a search, and by how much the next is longer
+_FIRST, _GROWS = 1.0, 1.5  # longest first step of a search, and the growth of steps
 _NEAREST = 1e-12  # the shortest
-_AHEAD = 1.2  # of a step to where the excess may vanish, lest it end just before
-_CLOSE = 4e-12  # so little below the target nothing more is looked for
-_GROWS_NEAR = 8.0  # where there is a guess
+_AHEAD = 1.2  # factor on a step to the estimated root, lest it end just before
+_CLOSE = 4e-12  # the search ends this close below the target
+_GROWS_NEAR = 8.0  # near a guess
 
 
 def calibrate(
@@ -39,23 +39,23 @@ def calibrate(
     Parameters
     ----------
     target : Target
-        What all the releases together may spend.
+        The limit on all the releases together.
     cost : callable
-        From the parameter, which is > 0, to the cost of one release.
+        Maps the parameter, which is > 0, to the cost of one release.
     rises : bool
-        Whether that rises with the parameter, whose largest value is then returned, or falls,
-        when it is the smallest: False for the size of some noise.
+        Whether the cost rises with the parameter. If so, the largest value is returned, otherwise
+        the smallest one: False for the size of some noise.
     count : int
-        How many releases, >= 1. For an `ApproxDP` target one release is accounted for
+        The number of releases, >= 1. For an `ApproxDP` target one release is accounted for
         exactly, several by the sum of their Rényi divergences.
     accountant : callable, optional
-        Makes the accountant that an `ApproxDP` target is to be met under, if another:
+        Makes another accountant for an `ApproxDP` target:
         `privrl.accounting.PldAccountant`.
     least : float
-        The parameter is not made smaller than this.
+        A lower bound for the parameter.
     guess, off : float
-        About what it will be, and by what share that may be wrong if that is known: this makes it
-        quicker, and the value no other but for rounding.
+        An initial value, and its relative error if that is known. They make the search faster,
+        and change the result only by rounding.
 
     Raises
     ------
@@ -105,24 +105,24 @@ def _last_that_fits(
     guess: float | None = None,
     off: float | None = None,
 ) -> float:
-    """Solve for the parameter at which the excess is nothing, in logarithms."""
+    """Solve for the parameter at which the excess is zero, in logarithms."""
 
     @cache
     def over(log_value: float) -> float:
         return excess(cost(math.exp(log_value)))
 
     def clipped(log_value: float) -> float:
-        # Clipped where the cost is nothing or infinite.
+        # Clipped where the cost is zero or infinite.
         return min(max(over(log_value), -1e3), 1e3)
 
     sign = 1 if rises else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
-    # A guess may be right, and a little less than it may fit.
+    # The guess may be right, and slightly less may fit.
     about = 0.0 if guess is None else math.log(guess) - sign * _CLOSE / 2
     start = min(max(about, low), high)
     if _just_fits(over(start)):
         return check_positive("the calibrated value", math.exp(start))
-    # Of straight costs the excess is about as large as what the logarithm is off.
+    # For linear costs the excess is about the error of the logarithm.
     step = min(max(_AHEAD * abs(clipped(start)), _NEAREST), _FIRST) if off is None else off
     cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
     if cheap is None:
@@ -144,7 +144,7 @@ def _last_that_fits(
     fits = [cheap]
 
     def below(log_value: float) -> float:
-        """Return how far a little less than the target is exceeded; nothing where it is met."""
+        """Return the excess over slightly less than the target; zero if the target is met."""
         if over(log_value) <= 0:
             fits.append(log_value)
         return 0.0 if _just_fits(over(log_value)) else clipped(log_value) + _CLOSE / 2
@@ -176,16 +176,16 @@ _LARGEST = 1e100
 
 
 def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
-    """Return roughly the weight with which a Dirichlet draw hides a change of a squared norm > 0.
+    """Return an approximate weight with which a Dirichlet draw hides a squared norm > 0.
 
-    ``alpha`` is the prior. As if losses were Gaussian, with the variance they nearly have.
+    ``alpha`` is the prior. Losses are treated as Gaussian, with nearly their variance.
     """
     trigamma = min(max(float(special.zeta(2, alpha)), _TINY), 1 / _TINY)
     return max(1 / target.gaussian_sigma(1.0) / math.sqrt(trigamma) / math.sqrt(square), _TINY)
 
 
 def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
-    """Return roughly the prior with which a Dirichlet draw does so at a weight."""
+    """Return an approximate prior with which a Dirichlet draw of some weight does so."""
     # Of a prior the trigamma function is about 1 / alpha + 1 / alpha².
     size = min(weight * math.sqrt(square) * target.gaussian_sigma(1.0), _LARGEST)
     return max((size + math.sqrt(size * size + 4)) / 2 * size, _TINY)

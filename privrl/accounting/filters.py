@@ -1,34 +1,33 @@
-"""What makes a budget hold although each release may be chosen by the outcomes of earlier ones.
+"""Privacy filters: budgets that hold although outcomes of earlier releases choose the next one.
 
-An accountant that refuses what would exceed (epsilon, delta) is a *privacy filter* if everything
-that it lets through is (epsilon, delta)-differentially private, whatever rule chooses the next
-release. "The best order of what was spent is within the budget" is no such rule: different
-outcomes may lead to different best orders, and their deltas add up. Three rules are filters. Write
-``P`` and ``Q`` for the laws of all that is released under two neighbours, ``L = log(P / Q)`` and
-``delta = E_P max(0, 1 - exp(epsilon - L))``.
+An accountant that refuses costs beyond (epsilon, delta) is a *privacy filter* if all admitted
+releases together are (epsilon, delta)-differentially private, for every rule that chooses the next
+release. Checking the best order of the spent divergences against the budget is not a filter:
+different outcomes may lead to different best orders, and their deltas add up. Three rules are
+filters. Write ``P`` and ``Q`` for the joint laws of all releases under two neighbours,
+``L = log(P / Q)`` and ``delta = E_P max(0, 1 - exp(epsilon - L))``.
 
-**One order.** Fix an order ``λ`` before anything is released. Let ``R`` be the sum of the Rényi
+**One order.** Fix an order ``λ`` before the first release. Let ``R`` be the sum of the Rényi
 divergences of the releases made so far, each given the outcomes before it. Then
 ``exp((λ − 1)(L − R))`` is a supermartingale under ``P`` that starts at 1. Where ``R <= r`` is
-enforced, ``E_P exp((λ − 1) L) <= exp((λ − 1) r)``, which is what the conversion of one order to
-(epsilon, delta) assumes (Feldman and Zrnic, 2021, *Individual privacy accounting via a Rényi
+enforced, ``E_P exp((λ − 1) L) <= exp((λ − 1) r)``, which is the assumption of the conversion of one
+order to (epsilon, delta) (Feldman and Zrnic, 2021, *Individual privacy accounting via a Rényi
 filter*; Whitehouse, Ramdas, Rogers and Wu, 2023, *Fully adaptive composition in differential
 privacy*). `RdpAccountant` takes an order that admits the plan as often as any order does, or,
-without a plan, the first release. Both are chosen before there is an outcome. So a run that keeps
-to its plan, or repeats its first release, loses nothing.
+without a plan, the first release. Both are chosen before any outcome. So a run that keeps to its
+plan, or repeats its first release, loses nothing.
 
-**A plan.** Fix how often each cost may be charged, such that all charges together are within the
-budget by whatever accounting. Then they may be made in any order, or not at all, and outcomes may
-decide. For each cost there is a pair of distributions that dominates it. Draw one sample for every
-planned charge in advance: each release is a randomised function of the sample of its cost and of
-the earlier releases. So everything released is post-processing of the samples, which are
-independent (concurrent composition). `PldAccountant` keeps to a plan; without one, the plan is the
-first cost as often as it fits.
+**A plan.** Fix the number of charges of each cost, such that all charges together are within the
+budget by any accounting. Then outcomes may decide on their order, and whether to make them at all.
+Each cost has a dominating pair of distributions. Draw one sample for every planned charge in
+advance: each release is a randomised function of the sample of its cost and of the earlier
+releases. So everything released is post-processing of the samples, which are independent
+(concurrent composition). `PldAccountant` keeps to a plan; by default, the plan is the first cost as
+often as it fits.
 
-**Alone.** A first release may be within the budget by its own privacy profile while one order says
-that it is not. Divergences are never negative, so no other release with a cost is let through
-after it. Then the two rules never both apply to one run: delta is that of the profile, or that of
-the order.
+**Alone.** A first release may be within the budget by its own privacy profile, but not by one
+order. Divergences are never negative, so no other release with a cost is admitted after it. Then
+the two rules never both apply to one run: delta is that of the profile, or that of the order.
 """
 
 from collections.abc import Sequence

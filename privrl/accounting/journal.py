@@ -1,7 +1,7 @@
-"""The journal of an accountant: what it was charged, how often and when.
+"""The journal of an accountant: its charges, their counts and times.
 
-It holds costs, which are public settings, and the times of charging, and no data. What is spent
-is the accountant's own sum; nothing is computed from the journal.
+It holds costs, which are public settings, and the times of charging, but no data. The accountant
+keeps its own sum; nothing is computed from the journal.
 """
 
 from abc import ABC, abstractmethod
@@ -34,11 +34,11 @@ class Entry:
     Attributes
     ----------
     cost : Cost
-        What was charged; its ``relation`` says about which neighbours.
+        The cost; its ``relation`` defines the neighbours.
     count : int
-        How often, >= 1.
+        The number of charges, >= 1.
     first, last : datetime
-        When, in UTC.
+        When the first and last of them were made, in UTC.
     """
 
     cost: Cost
@@ -48,11 +48,10 @@ class Entry:
 
 
 class Journal(Sequence[Entry]):
-    """What an accountant was charged, in order; shown as a table.
+    """The charges of an accountant in order; printed as a table.
 
-    It is of the moment when the accountant was asked for it, and can be written to by nobody. Costs
-    in a row are one entry if they are one object, or equal and of a class whose equal costs
-    cost the same.
+    It is a read-only snapshot. Consecutive costs share an entry if they are the same object, or if
+    they are equal and their class guarantees that equal costs cost the same.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -71,7 +70,7 @@ class Journal(Sequence[Entry]):
 
     @property
     def _size(self) -> str:
-        """How many charges in how many entries, in words."""
+        """Return the numbers of charges and entries, in words."""
         charges, entries = sum(entry.count for entry in self), len(self)
         return f"{charges} charge{'s' * (charges != 1)} in {entries} entr" + (
             "y" if entries == 1 else "ies"
@@ -99,7 +98,7 @@ class Journal(Sequence[Entry]):
         return ", ".join(dict.fromkeys(str(entry.cost.relation) for entry in self))
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the cells of the table; of a long one those of both ends."""
+        """Return the cells of the table; a long table shows only both ends."""
         if len(self) <= 2 * _ENDS + 1:
             return [_cells(entry) for entry in self]
         between = self[_ENDS:-_ENDS]
@@ -111,11 +110,11 @@ class Journal(Sequence[Entry]):
 
 
 class Book:
-    """What an accountant writes down as it charges; the journal is made of it when asked for.
+    """The record that an accountant writes; the journal is made from it on request.
 
-    Charging is quick: a cost is compared with the one before when somebody reads, and numbers are
-    in an array, which gives a collector of garbage nothing to look at. An interrupt that comes
-    while something is written down may leave that out of the journal, and nothing else.
+    Recording is fast: consecutive costs are compared only on reading, and numbers are kept in an
+    array, which the garbage collector does not traverse. An interrupt during recording may lose
+    that charge from the journal, and nothing else.
     """
 
     def __init__(self) -> None:
@@ -123,9 +122,9 @@ class Book:
         self._numbers = array("d")  # of each cost: how often, and when for the first and last time
 
     def add(self, cost: Cost, count: int) -> None:
-        """Write down a charge."""
+        """Record a charge."""
         costs, numbers, now = self._costs, self._numbers, time()
-        if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
+        if len(numbers) > 3 * len(costs):  # left by an interrupt before its cost was added
             del numbers[3 * len(costs) :]
         if costs and costs[-1] is cost and numbers[-3] <= LARGEST_WHOLE - count:
             numbers[-3] += count
@@ -135,7 +134,7 @@ class Book:
         costs.append(cost)
 
     def journal(self) -> Journal:
-        """Return what is written."""
+        """Return the journal."""
         entries: list[Entry] = []
         for i, cost in enumerate(self._costs):
             count, first, last = self._numbers[3 * i : 3 * i + 3]
@@ -148,15 +147,15 @@ class Book:
         return Journal(entries)
 
     def charges(self) -> "tuple[tuple[Cost, ...], array[float]]":
-        """Return costs in order, and of each how often, and when for the first and last time."""
+        """Return each cost in order, with its count and the first and last time."""
         return tuple(self._costs), self._numbers[: 3 * len(self._costs)]
 
     def write(self, costs: Sequence[Cost], numbers: Iterable[float]) -> None:
-        """Write charges in place of all that is written."""
+        """Replace the record by these charges."""
         self._costs, self._numbers = list(costs), array("d", numbers)
 
     def copy(self) -> "Book":
-        """Return a book that goes on by itself from here."""
+        """Return an independent copy."""
         other = Book()
         other._costs, other._numbers = self._costs.copy(), self._numbers[:]
         return other
@@ -170,10 +169,10 @@ Returned = TypeVar("Returned")
 def one_at_a_time(
     method: Callable[Concatenate[Keeper, Given], Returned],
 ) -> Callable[Concatenate[Keeper, Given], Returned]:
-    """Let one thread at a time into those methods of an accountant that are marked by this.
+    """Serialise the decorated methods of an accountant by its lock.
 
-    So checking a cost against the budget and recording it are one step: no other thread's cost
-    comes in between. What only reads is marked too, for it brings sums up to date.
+    So checking a cost against the budget and recording it are one step: no cost of another thread
+    comes between. Read-only methods are decorated as well, since they update pending sums.
     """
 
     @wraps(method)
@@ -185,10 +184,12 @@ def one_at_a_time(
 
 
 class KeepsJournal(ABC):
-    """What accountants share: a journal, a lock, and what they show of themselves.
+    """The common base of accountants: a journal, a lock, and ``repr``.
 
-    What is copied or pickled goes on by itself from there, and has a lock of its own.
+    Copies and unpickled accountants are independent, each with a new lock.
     """
+
+    _relation: Relation | None
 
     def __init__(self) -> None:
         self._book = Book()
@@ -196,19 +197,19 @@ class KeepsJournal(ABC):
         self._made_in = this_process()
 
     def _check_made_here(self) -> None:
-        """Check that this is the process that made it: of what another is charged it knows nothing.
+        """Check that this process created the accountant: charges in other processes are unknown.
 
         Raises
         ------
         ValueError
-            If it is not.
+            If another process created it.
         """
         if self._made_in != this_process():
             raise ValueError(
                 "accountant must be charged in the process that made it, got one that was sent to "
-                "another, as n_jobs= and pools of workers do, or is from before a fork: each would "
-                "spend the whole budget, and none know of the others. That of a ledger adds up "
-                "over processes: Ledger().accountant(name)."
+                "another process (n_jobs=, worker pools) or forked: each copy would spend the "
+                "whole budget. Use a ledger's accountant, which adds up over processes: "
+                "Ledger().accountant(name)."
             )
 
     @one_at_a_time
@@ -219,7 +220,7 @@ class KeepsJournal(ABC):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the lock, as it is at one moment."""
+        """Return a consistent state, without the lock."""
         return {name: value for name, value in vars(copy(self)).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,68 +230,68 @@ class KeepsJournal(ABC):
     @property
     @one_at_a_time
     def journal(self) -> Journal:
-        """What was charged so far, in order; it is of this moment, and read-only."""
+        """The charges so far, in order: a read-only snapshot."""
         return self._book.journal()
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What the accountant was made with, for a checkpoint."""
+        """The constructor's arguments, for a checkpoint."""
         return (self.budget,)
 
     @one_at_a_time
     def charges(self) -> tuple[tuple[Cost, ...], tuple[float, ...]]:
-        """Return what was charged, for a checkpoint: see `resume`."""
+        """Return the charges, for a checkpoint: see `resume`."""
         costs, numbers = self._book.charges()
         return costs, tuple(numbers)
 
     @one_at_a_time
     def resume(self, costs: Sequence[Cost], numbers: Sequence[float]) -> None:
-        """Record what another accountant like this one was charged, as `charges` has it.
+        """Record the charges of another accountant with equal settings, as `charges` returns them.
 
         Raises
         ------
         BudgetExceeded
-            If the budget does not cover it.
+            If the budget does not cover them.
         ValueError
-            If something was charged already.
+            If this accountant was already charged.
         """
         if self._book.charges()[0]:
             raise ValueError(
-                "accountant must be one that nothing was charged to yet; make another like it."
+                "accountant must be one that nothing was charged to yet; make another one."
             )
         self._recharge(costs, [int(count) for count in numbers[::3]])
         self._book.write(costs, numbers)
 
     def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
         for cost, count in zip(costs, counts, strict=True):
-            for _ in range(count):  # one by one, as they came: sums are then the same to the bit
+            for _ in range(count):  # one by one, as charged: sums are then bitwise equal
                 self.compose(cost)
 
     @abstractmethod
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record a cost so many times, or refuse it."""
+        """Record a cost ``count`` times, or refuse it."""
 
     @property
-    @abstractmethod
     def relation(self) -> Relation | None:
         """The neighbouring relation of everything composed; None before the first cost."""
+        return self._relation
 
     @property
     @abstractmethod
     def budget(self) -> object:
-        """What may be spent in all."""
+        """The limit on the joint cost of all releases."""
 
     @abstractmethod
     def unlimited(self) -> "KeepsJournal":
-        """Return an accountant without charges or a budget that adds costs up as this one does."""
+        """Return an accountant of the same kind without charges or a budget."""
 
     @abstractmethod
     def epsilon(self, delta: float) -> FloatArray:
-        """Return epsilon (nats) of all that was recorded, at ``delta`` in (0, 1)."""
+        """Return epsilon (nats) of all recorded costs, at ``delta`` in (0, 1)."""
 
     @abstractmethod
     def _spent_in_words(self) -> str:
-        """Return what was spent, as the budget counts it."""
+        """Return the amount spent, in the budget's measure."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {fact}" for name, fact in self.facts().items())
@@ -300,7 +301,7 @@ class KeepsJournal(ABC):
         return table(type(self).__name__, self.facts().items())
 
     def facts(self) -> dict[str, str]:
-        """Return what it shows of itself, each under its name."""
+        """Return the named facts that ``repr`` shows."""
         budget = self.budget
         return {
             "spent": self._spent_in_words(),
@@ -324,7 +325,7 @@ def _cells(entry: Entry) -> tuple[str, str, str, str]:
 
 
 def _words(cost: Cost) -> str:
-    """Return a cost in short: without its relation, and what is as usual."""
+    """Return a short form of a cost, without its relation and default values."""
     if type(cost) is Together:
         return " + ".join(map(_words, cost.parts))
     if not (is_fixed(cost) and is_dataclass(cost)):

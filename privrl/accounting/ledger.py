@@ -1,8 +1,8 @@
-"""The ledger: which data sets there are, what was spent of each, and what may be.
+"""The ledger: the data sets, their spends and their budgets.
 
-All that is known follows from the entries, in their order; nothing else is in the file. A state is
-what they say up to one of them. It is never written to: a thread that enters something makes
-another one, and what it knew before is brought up to date within each transaction.
+The file holds entries only; everything else follows from them in order. A state sums up the entries
+up to one of them. It is immutable: a thread that adds an entry makes a new state, and each
+transaction first reads the entries that other processes added.
 """
 
 import json
@@ -52,23 +52,23 @@ from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
-_UNNAMED: Final = "data-"  # begins the names of data sets that were given none
+_UNNAMED: Final = "data-"  # prefix of the names of unnamed data sets
 _SHORT: Final = 12  # characters of a digest in them
 _SHOWN: Final = 200  # characters of a cost
-_SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
+_SLACK: Final = timedelta(minutes=1)  # usual corrections of a clock
 
-Budgets = Mapping[str | None, Budget]  # by relation; None stands for every other one
+Budgets = Mapping[str | None, Budget]  # by relation; None means every other one
 Key = tuple[str, str]  # a data set's name, and a digest of a relation
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Which data a release is of.
+    """The data set that a release is computed from.
 
     Attributes
     ----------
     name : str
-        By which budgets and totals are kept, in the one spelling that all equal names have.
+        Keys budgets and totals, in the one spelling that all equal names share.
     content : str, optional
         The keyed digest of the file that was read.
     """
@@ -82,7 +82,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Account:
-    """What was spent of one data set under one relation, and what may be.
+    """The spends of one data set under one relation, and its budget.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class Account:
     relation : str
         Which data sets are neighbours, in words.
     total : Amount
-        Of all releases so far.
+        The cost of all releases so far.
     budget : Budget or None
-        What they may cost together; None where nothing says.
+        The limit on their joint cost; None if no budget was set.
     first, last : datetime
-        When releases were entered, in UTC.
+        When the first and last release were entered, in UTC.
     """
 
     dataset: str
@@ -108,7 +108,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was entered: its number, what was spent before and after it, and what it cost itself."""
+    """An entry: its number, its own cost, and the totals before and after it."""
 
     number: int
     dataset: str
@@ -119,20 +119,20 @@ class Receipt:
 
     @property
     def is_named(self) -> bool:
-        """Whether the data set has a name that was given to it, and not one made of the data."""
+        """Whether a user named the data set; otherwise its name derives from its content."""
         return not self.dataset.startswith(_UNNAMED)
 
 
 @dataclass(frozen=True)
 class EnteredDraw:
-    """A draw of an agent that was saved, as it was entered.
+    """The entry of one draw of a saved agent.
 
     Attributes
     ----------
     digest : str
-        Of all that the draw depends on, under a key of the agent.
+        A digest of everything that the draw depends on, keyed by the agent.
     nonce : str
-        A random number of this entry: no other entry has it, of no ledger.
+        A random number, unique to this entry across all ledgers.
     """
 
     digest: str
@@ -141,7 +141,7 @@ class EnteredDraw:
 
 @dataclass(frozen=True)
 class _State:
-    """What the entries say, up to one of them."""
+    """The content of all entries up to one of them."""
 
     salt: bytes
     orders: tuple[float, ...]
@@ -150,16 +150,16 @@ class _State:
     link: str
     time: datetime | None = None
     accounts: Mapping[Key, Account] = field(default_factory=dict)
-    # Of each name, by the spellings of earlier versions, which kept them apart; and by relation.
+    # Per name, per spelling (earlier versions distinguished them) and per relation.
     budgets: Mapping[str, Mapping[str, Budgets]] = field(default_factory=dict)
     contents: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[tuple[str, int], EnteredDraw] = field(default_factory=dict)
 
     def budget(self, dataset: str, relation: str | None) -> Budget | None:
-        """Return that of a relation, or else the one for every relation.
+        """Return the budget for a relation, or else the one for every relation.
 
-        Of a name with several spellings it is within each of their budgets, and there is none where
-        one spelling has none for the relation.
+        A name with several spellings has the strictest of their budgets, and None if one spelling
+        lacks a budget for the relation.
         """
         each = [
             said.get(relation, said.get(None)) for said in self.budgets.get(dataset, {}).values()
@@ -168,15 +168,15 @@ class _State:
         return strictest(known) if known and len(known) == len(each) else None
 
     def relations(self, dataset: str) -> tuple[str | None, ...]:
-        """Return the relations under which a name has a budget; None stands for every other."""
+        """Return the relations for which a name has a budget; None means every other relation."""
         spellings = self.budgets.get(dataset, {}).values()
         return tuple(dict.fromkeys(relation for said in spellings for relation in said))
 
     def with_budget(self, entry: Mapping[str, Any]) -> Self:
-        """Return what the entries say together with one of a budget."""
+        """Return the state after a budget entry."""
         name, relation = one_spelling(entry["dataset"]), entry["relation"]
         before, budget = self.budgets.get(name, {}), Budget.from_plain(entry)
-        if entry.get("one_spelling"):  # it was said of all of them
+        if entry.get("one_spelling"):  # for all spellings
             whole = {each: self.budget(name, each) for each in self.relations(name)}
             kept = {each: known for each, known in whole.items() if known is not None}
             spellings: Mapping[str, Budgets] = {name: {**kept, relation: budget}}
@@ -187,25 +187,25 @@ class _State:
 
     @property
     def names(self) -> set[str]:
-        """Every name under which something was entered."""
+        """All names with an entry."""
         return {name for name, _ in self.accounts} | set(self.budgets)
 
 
 class Ledger:
-    """A memory of spends in a file, for all processes and threads that open it.
+    """A file of privacy spends, shared by all processes and threads that open it.
 
     Parameters
     ----------
     path : Path or str, optional
-        The file, which the first entry makes. By default that of the environment variable
+        The file, created by the first entry. The default is the environment variable
         ``PRIVRL_LEDGER``, or ``privrl/ledger.sqlite`` in ``$XDG_STATE_HOME``, by default
         ``~/.local/state``.
 
     Notes
     -----
-    Every method that looks at the file raises `LedgerError` where it cannot be read, was altered,
-    or is of another version; every one that enters something also where it cannot be written, or
-    where the clock says that it is earlier than the last entry. Nothing is entered or drawn then.
+    Every method that reads the file raises `LedgerError` if the file is unreadable, was altered, or
+    has another version. Every method that adds an entry also raises it if the file cannot be
+    written, or if the clock is earlier than the last entry. Nothing is entered or drawn then.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class Ledger:
     path: Path = fixed()
 
     def __init__(self, path: Path | str | None = None) -> None:
-        # Absolute, lest another folder, or a process that starts in one, has a ledger of its own.
+        # Absolute: the current directory may change.
         self.path = (default_path() if path is None else Path(path)).absolute()
         self._file = LedgerFile(self.path)
         self._state: _State | None = None
@@ -237,27 +237,27 @@ class Ledger:
 
     @property
     def is_there(self) -> bool:
-        """Whether something was ever entered."""
+        """Whether the file exists."""
         return self._file.is_there
 
     def dataset(self, data: Path, name: str | None = None) -> DataSet:
-        """Return which data set a file is, or a folder of files.
+        """Return the data set of a file or of a folder of files.
 
         Parameters
         ----------
         data : pathlib.Path
-            What is read; one byte changed makes other data of it.
+            The file or folder. Changing one byte makes it a different data set.
         name : str, optional
-            What it is called, for data that grow or come in several files. By default what they
-            were entered as, or ``data-`` and a part of the digest.
+            A name, for data that grow or consist of several files. The default is the name under
+            which the data were entered, or ``data-`` and a part of the digest.
 
         Raises
         ------
         ValueError
-            If the data were entered under another name, or the name is none, or the data can be
-            read only once and have none.
+            If the data were entered under another name, the name is invalid, or the data can be
+            read only once and are unnamed.
         OSError
-            If they cannot be read.
+            If the data cannot be read.
         """
         check_is("data", data, Path)
         if name is not None:
@@ -277,18 +277,18 @@ class Ledger:
         delta: float | None = None,
         about: str | None = None,
     ) -> "LedgerAccountant":
-        """Return an accountant that enters all that it is charged with.
+        """Return an accountant that enters all its charges in the ledger.
 
         Parameters
         ----------
         dataset : DataSet or str
-            Of which data, or what they are called.
+            The data set, or its name.
         relation : Relation, optional
-            Which data sets are neighbours; by default as the first cost says.
+            Which data sets are neighbours; by default the relation of the first cost.
         delta : float, optional
-            At which epsilon is told: for a single release by its own privacy profile.
+            The delta at which epsilon is reported: for a single release by its own privacy profile.
         about : str, optional
-            What is released, in public words of up to 100 characters, such as ``"histogram of
+            The released quantity, in public words of up to 100 characters, such as ``"histogram of
             age"``; entries show it.
         """
         chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
@@ -303,18 +303,18 @@ class Ledger:
         delta: float | None = None,
         about: str | None = None,
     ) -> Receipt:
-        """Enter that a cost is spent so many times; once this returns, it is on disk.
+        """Enter that a cost is spent ``count`` times. The entry is on disk when this returns.
 
-        ``about`` says what is released, see `accountant`.
+        ``about`` describes the release, see `accountant`.
 
         Raises
         ------
         BudgetExceeded
-            If there is a budget that does not cover it; then nothing is entered.
+            If the budget does not cover the cost; then nothing is entered.
         ValueError
             If an argument is wrong, or the data are known under another name.
         LedgerError
-            If it cannot be entered.
+            If the entry cannot be made.
         """
         check_is("dataset", dataset, DataSet)
         check_cost(cost)
@@ -324,7 +324,7 @@ class Ledger:
         alone = alone_of(cost, count, None if delta is None else check_delta(delta))
         relation, pure = cost.relation, pure_of(cost)
         key = dataset.name, relation_key(relation)
-        # What takes long is worked out before others have to wait.
+        # The slow part runs before the file is locked.
         curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
         with self._writing() as (transaction, current):
             state = current
@@ -359,16 +359,17 @@ class Ledger:
         budget: Budget | ApproxDP | PureDP,
         relation: Relation | str | None = None,
     ) -> None:
-        """Enter what may be spent of a data set, in place of what was said before.
+        """Enter the budget of a data set; it replaces any earlier one.
 
         Parameters
         ----------
         dataset : str
-            What the data set is called.
+            The name of the data set.
         budget : Budget, ApproxDP or PureDP
-            What all of its releases may cost together, those before among them.
+            The limit on the joint cost of all its releases, including earlier ones.
         relation : Relation or str, optional
-            Under which relation. By default under each that has no budget of its own, one by one.
+            The relation of the budget. By default the budget holds separately for each relation
+            without one.
         """
         chosen = DataSet(dataset)
         budget = Budget.of(budget)
@@ -390,29 +391,29 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """What tells this ledger from all others; if there is no file, there is one then."""
+        """The unique identity of this ledger; creates the file if it does not exist."""
         return self._opened().start
 
     @property
     def head(self) -> tuple[int, str]:
-        """The number of the last entry, and its link; 0 and `identity` where there is none."""
+        """The number and link of the last entry; 0 and `identity` if the ledger is empty."""
         state = self._opened()
         return state.number, state.link
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """The Rényi orders at which it adds costs up."""
+        """The Rényi orders at which costs are summed."""
         return self._opened().orders
 
     def holds(self, number: int, link: str) -> bool:
-        """Whether an entry that was the `head` once is there."""
+        """Whether the ledger still holds an entry that was once its `head`."""
         with self._file.reading() as transaction:
             if number == 0:
                 return start_of(*transaction.meta()) == link
             return [row[3] for row in transaction.rows(number)[:1]] == [link]
 
     def drawn(self, agent: str, number: int) -> EnteredDraw | None:
-        """Return what was entered of an agent's numbered draw; None if it was not made.
+        """Return the entry of an agent's numbered draw; None if the draw was not made.
 
         See `enter_draw`.
         """
@@ -421,27 +422,27 @@ class Ledger:
     def enter_draw(
         self, agent: str, number: int, digest: str, charge: Callable[[], None] | None = None
     ) -> EnteredDraw:
-        """Enter that an agent makes a numbered draw, of data with this (keyed) digest.
+        """Enter that an agent makes a numbered draw from data with this keyed digest.
 
-        An agent that was saved may be restored more than once. In one ledger, no two of them make a
-        draw of the same number of different data.
+        A saved agent may be restored several times. Within one ledger, its copies cannot make the
+        same numbered draw from different data.
 
         Parameters
         ----------
         agent : str
-            What the agent is called here.
+            The agent's identity in this ledger.
         number : int
-            How many draws it made before.
+            The number of its earlier draws.
         digest : str
-            Of all that the draw depends on.
+            A digest of everything that the draw depends on.
         charge : callable, optional
-            Is called before the entry is final. If it raises, nothing is entered. It must not use
-            this ledger.
+            Called before the entry is final. If it raises, nothing is entered. It must not use this
+            ledger.
 
         Raises
         ------
         LedgerError
-            If a draw of this number was entered, or this one cannot be.
+            If a draw of this number was already entered, or this one cannot be.
         """
         with self._writing() as (transaction, current):
             state = current
@@ -461,19 +462,19 @@ class Ledger:
         return state.draws[agent, number]
 
     def account(self, dataset: str, relation: Relation) -> Account | None:
-        """Return what was spent of a data set under a relation; None if nothing was."""
+        """Return the spends of a data set under a relation; None if nothing was spent."""
         check_is("dataset", dataset, str)
         state = self._read()
         found = state.accounts.get((one_spelling(dataset), relation_key(relation)))
         return None if found is None else _with_budget(found, state)
 
     def accounts(self) -> tuple[Account, ...]:
-        """Return what was spent of each data set under each relation, in order of first entry."""
+        """Return the spends of each data set under each relation, in order of first entry."""
         state = self._read()
         return tuple(_with_budget(each, state) for each in state.accounts.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
-        """Return what may be spent, by data set and relation; None stands for every other one."""
+        """Return budgets by data set and relation; None means every other relation."""
         state, known = self._read(), {}
         for name, spellings in state.budgets.items():
             for relation in state.relations(name):
@@ -482,7 +483,7 @@ class Ledger:
         return MappingProxyType(known)
 
     def entries(self) -> tuple[dict[str, Any] | None, ...]:
-        """Return all entries as plain data; None for those that were forgotten."""
+        """Return all entries as plain data; None for the forgotten ones."""
         with self._reading() as (transaction, _):
             return tuple(
                 None if text is None else _named(json.loads(text)) | {"number": number}
@@ -490,9 +491,9 @@ class Ledger:
             )
 
     def amounts(self, dataset: str) -> dict[int, Amount]:
-        """Return what each release of a data set cost by itself, by the number of its entry.
+        """Return the cost of each release of a data set, by the number of its entry.
 
-        Empty where none was entered.
+        Empty if the data set is unknown.
         """
         check_is("dataset", dataset, str)
         found, name = {}, one_spelling(dataset)
@@ -505,15 +506,15 @@ class Ledger:
         return found
 
     def forget(self, dataset: str) -> int:
-        """Erase all entries of a data set, budgets too, and return how many they were.
+        """Erase all entries of a data set, including its budgets, and return their number.
 
-        For data that exist no more. What was spent of them is not known from then on. That
-        entries were there stays, and so do the links between all others.
+        Use it for data that no longer exist. The ledger then no longer knows their spends. Their
+        commitments and the links between all other entries remain.
 
         Raises
         ------
         ValueError
-            If there is no such data set.
+            If the data set is unknown.
         """
         check_is("dataset", dataset, str)
         with self._writing() as (transaction, state):
@@ -534,18 +535,18 @@ class Ledger:
         return len(gone)
 
     def verify(self, against: Mapping[str, Any] | None = None) -> tuple[int, str]:
-        """Check all that can be checked, and return how many entries there are and the head.
+        """Check the whole file, and return the number of entries and the link of the last one.
 
         Parameters
         ----------
         against : mapping, optional
-            An earlier export, whose head must be the link of an entry here. Without it, entries
-            that were cut off at the end are not missed, nor is a file that was made anew.
+            An earlier export, whose head must be the link of an entry here. Without it, neither
+            truncation nor replacement of the whole file can be detected.
 
         Raises
         ------
         LedgerError
-            If something was altered.
+            If anything was altered.
         """
         if against is not None:
             check_is("against", against, Mapping)
@@ -561,12 +562,12 @@ class Ledger:
                     raise damaged(
                         self.path,
                         f"the head of the export, of {number} entries, is not among its links, so "
-                        "entries were cut off or made anew",
+                        "entries were removed or replaced",
                     )
         return state.number, state.link
 
     def export(self) -> dict[str, Any]:
-        """Return all entries as plain data, with the head of their chain, and without the salt."""
+        """Return all entries as plain data, with the head of their chain, without the salt."""
         with self._file.reading() as transaction:
             state = _whole(transaction, self.path)
             rows = transaction.rows(1)
@@ -598,7 +599,7 @@ class Ledger:
         return state
 
     def _opened(self) -> _State:
-        """Return what the entries say; if there is no file, there is one then."""
+        """Return the current state; creates the file if it does not exist."""
         if self.is_there:
             return self._read()
         with self._writing() as (_, state):
@@ -607,7 +608,7 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Transaction, _State]]:
-        # Known before: another thread may enter something while this one's view is older.
+        # Read first: another thread may replace the state meanwhile.
         known = self._state
         with self._file.reading() as transaction:
             yield transaction, self._current(transaction, known)
@@ -619,12 +620,12 @@ class Ledger:
             yield transaction, self._current(transaction, known)
 
     def _current(self, transaction: Transaction, state: _State | None) -> _State:
-        """Return what all entries say, of which those that were read before are still there."""
+        """Return the state after all entries; entries read earlier must still be present."""
         if state is None or not state.number:
             return _whole(transaction, self.path)
         found = transaction.rows(state.number)
         if not found or found[0][3] != state.link:
-            raise damaged(self.path, f"entry {state.number} was there before, and is not any more")
+            raise damaged(self.path, f"entry {state.number} has disappeared")
         new = found[1:]
         if any(text is None or '"forget"' in text for _, text, *_ in new):
             return _whole(transaction, self.path)
@@ -637,21 +638,21 @@ class Ledger:
         now, last = _clock(), state.time
         if last is not None and now < last - _SLACK:
             raise LedgerError(
-                f"the clock says {now:%Y-%m-%d %H:%M} (UTC), and the ledger's last entry is of "
-                f"{last:%Y-%m-%d %H:%M}; nothing was entered or drawn. Set the clock right. If it "
-                "was wrong then, go on with a new ledger, with budgets of what is left."
+                f"the clock says {now:%Y-%m-%d %H:%M} (UTC), but the ledger's last entry is from "
+                f"{last:%Y-%m-%d %H:%M}; nothing was entered or drawn. Correct the clock. If the "
+                "entry is wrong, start a new ledger with the remaining budgets."
             )
         return (now if last is None else max(now, last)).isoformat(timespec="microseconds")
 
     @staticmethod
     def _checked(state: _State, dataset: DataSet) -> DataSet:
-        """Check that a name is one, and that data have only one."""
+        """Check that a name is valid, and that the data have only this name."""
         name, content, names = dataset.name, dataset.content, state.names
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
             raise ValueError(
-                f"dataset must be {shown(known)}, as which these data were entered before, got "
-                f"{shown(name)}; leave it out, or say so."
+                f"dataset must be {shown(known)}, the name of these data in the ledger, got "
+                f"{shown(name)}; use that name, or omit it."
             )
         if name not in names:
             alike = sorted(each for each in names if each.casefold() == name.casefold())
@@ -663,8 +664,8 @@ class Ledger:
         unnamed = name.startswith(_UNNAMED) and name not in names
         if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
             raise ValueError(
-                f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
-                f"{shown(name)}; such names are made from the data."
+                f"dataset must be known to the ledger if it begins with {_UNNAMED!r}, got "
+                f"{shown(name)}; such names are derived from the data."
             )
         return dataset
 
@@ -679,13 +680,13 @@ class Ledger:
             if not others:
                 return None
             raise BudgetExceeded(
-                f"{dataset} has no budget under {shown(relation)}, only under {', '.join(others)}; "
-                "nothing was spent. Give it one: privrl ledger budget."
+                f"{dataset} needs a budget under {shown(relation)}, and has one only under "
+                f"{', '.join(others)}; nothing was spent. Set it with privrl ledger budget."
             )
         if budget.admits(after, cost if after.releases == 1 else None):
             return budget
         raise BudgetExceeded(
-            f"the release would bring what {dataset} has spent from "
+            f"the release would bring the spends of {dataset} from "
             f"{up(100 * budget.share(before))} % to {up(100 * budget.share(after))} % of its "
             f"budget, {budget}, under {shown(relation)}; nothing was spent. Make it more private, "
             "or release something else."
@@ -693,10 +694,10 @@ class Ledger:
 
 
 class LedgerAccountant(KeepsJournal):
-    """An accountant whose sums are of all processes and days; `Ledger.accountant` makes it.
+    """An accountant over all processes and days; `Ledger.accountant` creates it.
 
-    It goes wherever an ``accountant=`` is taken. Its `journal` is what was charged through it;
-    `epsilon` is of all that was ever spent of the data set. Copies spend from the same budget.
+    Pass it wherever an ``accountant=`` is accepted. Its `journal` holds the charges made through
+    it; `epsilon` covers all spends of the data set. Copies spend from the same budget.
     """
 
     def __init__(
@@ -714,21 +715,16 @@ class LedgerAccountant(KeepsJournal):
         self._about = about
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None
-        self._known: Amount | None = None  # what had been spent when this was charged last
-
-    @property
-    def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
-        return self._relation
+        self._known: Amount | None = None  # the total at the last charge
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Ledger and data set; its budget is in the ledger, and may change."""
+        """Ledger and data set; the budget is in the ledger, and may change."""
         return self._ledger.identity, self._dataset.name, self._delta
 
     @property
     def budget(self) -> Budget | None:
-        """What may be spent of the data set in all, now; None where nothing says."""
+        """The data set's current budget; None if no budget was set."""
         if not self._ledger.is_there:
             return None
         budgets, name = self._ledger.budgets(), self._dataset.name
@@ -737,7 +733,7 @@ class LedgerAccountant(KeepsJournal):
 
     @property
     def receipt(self) -> "Receipt | None":
-        """What was entered last through this accountant; None before the first cost."""
+        """The last entry made through this accountant; None before the first cost."""
         return self._receipt
 
     def unlimited(self) -> RdpAccountant:
@@ -746,7 +742,7 @@ class LedgerAccountant(KeepsJournal):
 
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Enter a cost ``count`` times, before anything that it pays for is drawn.
+        """Enter a cost ``count`` times, before the corresponding draws.
 
         Raises
         ------
@@ -755,8 +751,9 @@ class LedgerAccountant(KeepsJournal):
         LedgerError
             If they cannot be entered.
         ValueError
-            If the cost is about another neighbouring relation than the earlier ones or of several
-            runs, ``count`` is not a whole number of at least 1, or the data have another name.
+            If the cost's neighbouring relation differs from that of earlier costs, the cost is that
+            of several runs, ``count`` is not a whole number of at least 1, or the data have another
+            name.
         """
         if self._relation is not None and cost.relation != self._relation:
             raise ValueError(
@@ -775,10 +772,10 @@ class LedgerAccountant(KeepsJournal):
 
     @one_at_a_time
     def recall(self, cost: Cost) -> None:
-        """Take note of a cost that was entered before, by the run that this one resumes.
+        """Note a cost that the resumed run already entered.
 
-        Nothing is entered. Without it, this accountant would not know of a draw that is made once
-        more, nor under which relation it was paid for.
+        Nothing is entered. Otherwise this accountant would neither know a repeated draw nor the
+        relation under which it was paid for.
 
         Raises
         ------
@@ -800,12 +797,12 @@ class LedgerAccountant(KeepsJournal):
         self._known = total if there else Amount.unknown(orders)
 
     def epsilon(self, delta: float) -> FloatArray:
-        """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
+        """Return epsilon (nats) of all spends of the data set, at ``delta`` in (0, 1).
 
-        Under the accountant's relation; at the best order, so that it holds if the costs and the
-        number of releases (not the data) were settled beforehand. Where outcomes chose them, the
-        guarantee is the budget. What was entered through this
-        accountant counts though the ledger forgets it; infinite where nobody knows it any more.
+        It refers to the accountant's relation and the best Rényi order, so it holds if the costs
+        and the number of releases (not the data) were fixed in advance. After adaptive choices, the
+        guarantee is the budget. Costs charged through this accountant count even after the ledger
+        forgets them. The result is infinite if the costs are unknown.
         """
         delta, account, known = check_delta(delta), self._account(), self._known
         totals = [] if account is None else [account.total]
@@ -823,20 +820,20 @@ class LedgerAccountant(KeepsJournal):
 
 
 def drawn_twice(number: int) -> LedgerError:
-    """Return the error of a draw that was made before, of other data."""
+    """Return the error for a numbered draw that was already made from other data."""
     return LedgerError(
-        f"draw {number} of this agent was made before, of other data: it was restored twice, or "
-        "from a checkpoint that is older than the draw. Nothing was charged or drawn. Restore the "
-        "last checkpoint, once, or begin with an agent that pays anew."
+        f"draw {number} of this agent was made before, from other data: the agent was restored "
+        "twice, or from a checkpoint older than the draw. Nothing was charged or drawn. Restore "
+        "the last checkpoint, once, or start a new agent, which pays again."
     )
 
 
 def _whole(transaction: Transaction, path: Path) -> _State:
-    """Return what all entries say, having checked every link."""
+    """Return the state after all entries, with every link checked."""
     salt, data = transaction.meta()
     orders = np.frombuffer(data, "<f8") if len(data) % 8 == 0 else np.array([np.nan])
     if not ((orders > 1) & (orders < np.inf)).all() or not (np.diff(orders) > 0).all():
-        raise damaged(path, "its orders are none")
+        raise damaged(path, "its orders are invalid")
     start = start_of(salt, data)
     state = _State(salt, tuple(orders.tolist()), start, 0, start)
     erased: set[int] = set()
@@ -851,18 +848,18 @@ def _whole(transaction: Transaction, path: Path) -> _State:
             raise damaged(path, f"entry {row[0]} cannot be read") from None
         state = _after(state, row, transaction)
     if not erased <= forgotten:
-        raise damaged(path, f"entry {min(erased - forgotten)} was erased and not forgotten")
+        raise damaged(path, f"entry {min(erased - forgotten)} was erased, but not by forget")
     return state
 
 
 def _after(state: _State, row: Row, transaction: Transaction) -> _State:
-    """Return what the entries say together with the next one, which is checked."""
+    """Return the state after one more entry, which is checked."""
     number, text, commitment, link = row
     path = transaction.path
     if number != state.number + 1:
-        raise damaged(path, f"entry {state.number + 1} is not there")
+        raise damaged(path, f"entry {state.number + 1} is missing")
     if link != link_of(state.link, str(commitment)):
-        raise damaged(path, f"entry {number} does not follow from those before it")
+        raise damaged(path, f"entry {number} does not match the entries before it")
     state = replace(state, number=number, link=link)
     if text is None:
         return state
@@ -918,7 +915,7 @@ def _with_budget(account: Account, state: _State) -> Account:
 
 
 def _named(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with the one spelling of its data set's name, if it has one."""
+    """Return an entry with the canonical spelling of its data set's name, if it has one."""
     return entry | {"dataset": one_spelling(entry["dataset"])} if "dataset" in entry else entry
 
 

@@ -1,13 +1,13 @@
-"""The file of a ledger: entries in a SQLite database, each on disk before its caller goes on.
+"""The file of a ledger: entries in a SQLite database, each on disk before the caller continues.
 
-An entry is a text. A hash of it, its commitment, stands beside it, and the link of each entry is a
-hash of the link before and of its commitment. So no entry can be changed, left out or moved without
-the links showing it, but for the last ones: somebody who may write the file can make all links
-anew. An export keeps a head elsewhere, which such a file lacks. A text can be erased and its
-commitment stay; a random number in each text keeps commitments from telling what it was.
+An entry is a text. The file also stores a hash of each text, its commitment, and a link: the hash
+of the previous link and the commitment. So changing, removing or moving an entry breaks the links.
+The exception is the end of the chain: anyone who can write the file can recompute all links. An
+export keeps the head elsewhere, and the rewritten file lacks that head. Erasing a text keeps its
+commitment; each text contains a random number, so that the commitment does not reveal it.
 
-There is one connection for each transaction. So nothing is shared with a process that forks or a
-thread that goes on, and a file that another process replaced is not held on to.
+Each transaction opens its own connection. So forked processes and other threads share no
+connection, and a replaced file is noticed.
 """
 
 import contextlib
@@ -47,11 +47,11 @@ Row = tuple[int, str | None, str, str]
 
 
 class LedgerError(OSError):
-    """The ledger cannot be relied upon or written; nothing was drawn."""
+    """The ledger is unreliable or cannot be written; nothing was drawn."""
 
 
 def default_path() -> Path:
-    """Return where the ledger is: as ``PRIVRL_LEDGER`` says, or where a user's state is kept."""
+    """Return the ledger's path: ``PRIVRL_LEDGER``, or a file in the user's state directory."""
     if said := os.environ.get("PRIVRL_LEDGER"):
         return Path(said)
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -65,7 +65,7 @@ class LedgerFile:
     Parameters
     ----------
     path : pathlib.Path
-        The file; made when something is first entered, for its owner alone.
+        The file. The first entry creates it, readable by its owner alone.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,31 +73,31 @@ class LedgerFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return self.path.exists()
 
     @contextmanager
     def reading(self) -> Iterator["Transaction"]:
-        """Let a block see one state of the file.
+        """Give the block a consistent view of the file.
 
         Raises
         ------
         LedgerError
-            If the file is absent, or cannot be read, or is not a ledger that this version knows.
+            If the file is absent, unreadable, or not a ledger of a known version.
         """
         with self._transaction("BEGIN") as transaction:
             yield transaction
 
     @contextmanager
     def writing(self) -> Iterator["Transaction"]:
-        """Let a block see and add to the file while nobody else does; on an error nothing is.
+        """Give the block exclusive write access; on an error, nothing is added.
 
-        What was added is on disk when the block is left.
+        All additions are on disk when the block ends.
 
         Raises
         ------
         LedgerError
-            As `reading`, or if the file cannot be made or written.
+            As `reading`, or if the file cannot be created or written.
         """
         with self._words():
             if not self.path.exists():
@@ -112,13 +112,13 @@ class LedgerFile:
             connection.execute("COMMIT")
 
     def _open(self, begin: str) -> sqlite3.Connection:
-        """Return a connection within a transaction, as soon as others leave the file."""
+        """Return a connection within a transaction, once other processes release the file."""
         until = time.monotonic() + _PATIENCE
         while True:
             if not self.path.exists():
-                raise LedgerError(f"ledger {str(self.path)!r} is not there.")
+                raise LedgerError(f"ledger {str(self.path)!r} does not exist.")
             connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw",  # makes none
+                f"{self.path.absolute().as_uri()}?mode=rw",  # creates no file
                 uri=True,
                 isolation_level=None,
                 timeout=max(0.0, until - time.monotonic()),
@@ -132,7 +132,7 @@ class LedgerFile:
                 return connection
             except sqlite3.OperationalError as error:
                 connection.close()
-                # Where the last one leaves, SQLite does not wait.
+                # SQLite does not wait while the last connection closes.
                 if _code(error) != "SQLITE_BUSY" or time.monotonic() > until:
                     raise
                 time.sleep(0.005)
@@ -145,17 +145,17 @@ class LedgerFile:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION:
             raise LedgerError(
-                f"ledger {str(self.path)!r} is no ledger: the file is empty, damaged or another "
-                "program's. Put back a copy of it, or choose another file."
+                f"ledger {str(self.path)!r} is not a ledger: the file is empty, damaged or from "
+                "another program. Restore a backup, or choose another file."
             )
         if schema != _SCHEMA:
             raise LedgerError(
                 f"ledger {str(self.path)!r} must have schema {_SCHEMA}, got {schema}: another "
-                "version of privrl made it, and is to be used with it."
+                "version of privrl made it; use that version."
             )
 
     def _make(self) -> None:
-        """Make an empty ledger, all of it or nothing, unless another process is first."""
+        """Create an empty ledger atomically, unless another process did so first."""
         folder = self.path.absolute().parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch = folder / f".{self.path.name}-{token_hex(8)}"
@@ -174,8 +174,8 @@ class LedgerFile:
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 if mode != "wal":
                     raise LedgerError(
-                        f"ledger {str(self.path)!r} must be on a file system that several "
-                        "processes can share (SQLite's WAL), and this is none."
+                        f"ledger {str(self.path)!r} must be on a file system that supports "
+                        "SQLite's WAL mode; choose another place."
                     )
             with contextlib.suppress(FileExistsError):
                 os.link(scratch, self.path)
@@ -185,46 +185,46 @@ class LedgerFile:
 
     @contextmanager
     def _words(self) -> Iterator[None]:
-        """Say what went wrong with the file in words."""
+        """Turn errors of the file into readable ones."""
         try:
             yield
         except LedgerError:
             raise
         except sqlite3.Error as error:
             raise LedgerError(self._why(error)) from error
-        except UnicodeError as error:  # SQLite's words quote the file's bytes
+        except UnicodeError as error:  # SQLite's message quotes the file's bytes
             raise LedgerError(
-                f"ledger {str(self.path)!r} is damaged: it holds what is no text; nothing was "
-                "drawn. Put back a copy of it."
+                f"ledger {str(self.path)!r} is damaged: it contains invalid text; nothing was "
+                "drawn. Restore a backup."
             ) from error
         except OSError as error:
             why = error.strerror or str(error)
             raise LedgerError(
-                f"ledger {str(self.path)!r} cannot be made or read: {why}. Nothing was drawn."
+                f"ledger {str(self.path)!r} cannot be created or read: {why}. Nothing was drawn."
             ) from error
 
     def _why(self, error: sqlite3.Error) -> str:
-        """Return what a database's error means to the user."""
+        """Return the meaning of a database error for the user."""
         code, name = _code(error), f"ledger {str(self.path)!r}"
         if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
             return (
                 f"{name} has been in use by another process for {_PATIENCE:g} seconds; nothing "
-                "was drawn. Try again when that is done."
+                "was drawn. Try again later."
             )
         if code == "SQLITE_FULL":
-            return f"{name} cannot be written, the disk is full; nothing was drawn. Make room."
+            return f"{name} cannot be written, the disk is full; nothing was drawn. Free space."
         if code in {"SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"}:
             return (
-                f"{name} cannot be written: {error}; nothing was drawn. Let its user write the "
-                "file and its folder, or choose another one."
+                f"{name} cannot be written: {error}; nothing was drawn. Make the file and "
+                "its folder writable, or choose another one."
             )
         if code == "SQLITE_IOERR":
-            return f"{name} cannot be written: {error}; nothing was drawn. Look at the disk."
-        return f"{name} is damaged: {error}; nothing was drawn. Put back a copy of it."
+            return f"{name} cannot be written: {error}; nothing was drawn. Check the disk."
+        return f"{name} is damaged: {error}; nothing was drawn. Restore a backup."
 
 
 class Transaction:
-    """What can be done with the file while it is held."""
+    """The operations on the file during one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -234,26 +234,26 @@ class Transaction:
         """Return the salt, and the orders as little-endian floats."""
         rows = self._connection.execute("SELECT salt, orders FROM meta").fetchall()
         if len(rows) != 1 or not all(isinstance(value, bytes) for value in rows[0]):
-            raise damaged(self.path, "its salt is not there")
+            raise damaged(self.path, "its salt is missing")
         salt, orders = rows[0]
         return salt, orders
 
     def rows(self, first: int) -> list[Row]:
-        """Return the entries from a number on, in order."""
+        """Return the entries in order, starting at a number."""
         query = "SELECT number, text, commitment, link FROM entries WHERE number >= ?"
         return self._connection.execute(f"{query} ORDER BY number", (first,)).fetchall()
 
     def curve(self, digest: str) -> bytes:
-        """Return the curve with a digest, which it is checked to have."""
+        """Return the curve with a digest, and check the digest."""
         found = self._connection.execute("SELECT curve FROM curves WHERE digest = ?", (digest,))
         row = found.fetchone()
         if row is None or not isinstance(row[0], bytes) or digest_of(row[0]) != digest:
-            raise damaged(self.path, "what a release costs was altered")
+            raise damaged(self.path, "the cost of a release was altered")
         data: bytes = row[0]
         return data
 
     def add_curve(self, curve: bytes) -> str:
-        """Keep a curve once, and return its digest."""
+        """Store a curve once, and return its digest."""
         digest = digest_of(curve)
         self._connection.execute("INSERT OR IGNORE INTO curves VALUES (?, ?)", (digest, curve))
         return digest
@@ -267,7 +267,7 @@ class Transaction:
         return row
 
     def erase(self, numbers: list[int], curves: set[str]) -> None:
-        """Erase the texts of some entries, and all curves but those."""
+        """Erase the texts of some entries, and all curves except those kept."""
         self._connection.executemany(
             "UPDATE entries SET text = NULL WHERE number = ?", [(number,) for number in numbers]
         )
@@ -277,22 +277,22 @@ class Transaction:
         )
 
     def check_pages(self) -> None:
-        """Have SQLite look through the whole file."""
+        """Run SQLite's check of the whole file."""
         found = self._connection.execute("PRAGMA integrity_check").fetchall()
         if found != [("ok",)]:
             raise damaged(self.path, str(found[0][0]))
 
 
 def damaged(path: Path, why: str) -> LedgerError:
-    """Return the error of a ledger whose entries are not what they were."""
+    """Return the error for a ledger whose entries were altered."""
     return LedgerError(
-        f"ledger {str(path)!r} is damaged or was altered: {why}. Nothing is entered or drawn. Put "
-        "back a copy of it."
+        f"ledger {str(path)!r} is damaged or was altered: {why}. Nothing was entered or drawn. "
+        "Restore a backup."
     )
 
 
 def start_of(salt: bytes, orders: bytes) -> str:
-    """Return the link before the first entry, which binds what is not in entries."""
+    """Return the link before the first entry; it binds the salt and the orders."""
     return digest_of(b"privrl ledger" + digest_of(salt).encode() + orders)
 
 
@@ -307,7 +307,7 @@ def digest_of(data: bytes) -> str:
 
 
 def _code(error: sqlite3.Error) -> str:
-    """Return SQLite's name of an error, without what only its developers need."""
+    """Return SQLite's name of an error, without details for developers."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2])
 
@@ -339,8 +339,8 @@ def _file(path: Path, salt: bytes) -> str:
     with path.open("rb") as file:
         if not path.is_file():
             raise ValueError(
-                f"data must be a file or folder to be known again by, got {str(path)!r}, which can "
-                "be read only once; say which data set it is: --dataset NAME."
+                f"data must be a file or folder, got {str(path)!r}, which can be read only once; "
+                "name the data set with --dataset NAME."
             )
         while block := file.read(_BLOCK):
             whole.update(block)
@@ -348,7 +348,7 @@ def _file(path: Path, salt: bytes) -> str:
 
 
 def relation_key(relation: Relation) -> str:
-    """Return a digest of all that a relation says, for two of one name may differ."""
+    """Return a digest of a relation's full definition; relations of equal names may differ."""
     said = (
         relation.name,
         relation.tables,

@@ -1,10 +1,10 @@
-"""Names of data sets: one spelling for what looks the same, wherever a name comes from.
+"""Names of data sets: names that look the same have one spelling.
 
 A budget is kept by name, so two spellings of one name would be two budgets of the same data. Every
-name passes through `one_spelling`: when it is given, and when an entry is read. Unicode's
-compatibility composition (NFKC) unites composed and decomposed accents, full-width and ordinary
-letters, ligatures and their letters. Blanks in a row become one space, and invisible marks are left
-out. Letters that merely look alike, such as a Latin and a Cyrillic a, remain different.
+new name and every name in an entry passes through `one_spelling`. Unicode's compatibility
+composition (NFKC) unites composed and decomposed accents, full-width and ordinary letters,
+ligatures and their letters. Consecutive blanks become one space, and invisible marks are removed.
+Letters that merely look alike, such as a Latin and a Cyrillic a, remain different.
 """
 
 from functools import lru_cache
@@ -29,7 +29,7 @@ _INVISIBLE: Final = frozenset(
 
 @lru_cache(maxsize=1024)
 def one_spelling(name: str) -> str:
-    """Return the spelling by which a name is known; of that spelling it is the same."""
+    """Return the canonical spelling of a name; the function is idempotent."""
     before = None
     while name != before:
         before = name
@@ -39,12 +39,12 @@ def one_spelling(name: str) -> str:
 
 
 def check_name(argument: str, name: object) -> str:
-    """Return the spelling by which a name is known, if it can be shown on one line.
+    """Return the canonical spelling of a name that fits on one line.
 
     Raises
     ------
     ValueError
-        If it cannot, or is not 1 to 100 characters long.
+        If it does not fit, or is not 1 to 100 characters long.
     """
     known = one_spelling(check_line(argument, name))
     return check_line(argument, known)

@@ -1,15 +1,14 @@
-"""Sums of Rényi divergences over many different costs, worked out where they are asked for.
+"""Lazy sums of Rényi divergences over many different costs.
 
-What is composed waits in lists, one for each kind (`privrl.costs.base.Bulk`): class, table and
-bound, for all are about one relation. An order's sum is brought up to date when somebody wants it,
-for all waiting costs of a kind in one array.
+Composed costs wait in lists, one for each kind (`privrl.costs.base.Bulk`): class, table and bound,
+all under one relation. Reading an order's sum evaluates all waiting costs of a kind in one array.
 
 **The best order without all orders.** Of every kind here the log-moment
 ``K(λ − 1) = (λ − 1) rdp(λ)`` is convex: the exact one is a logarithm of a mean of exponentials,
 or the largest of such, and the papers' bounds are products of increasing convex functions. So are
 their sums. ``K`` is zero at zero, and between two known values it is nowhere below the chords
-that meet from either side. These bounds from below, put through the conversion to epsilon or
-delta, tell at which orders the best may still be; `best` works out no others.
+that meet from either side. The conversion of these lower bounds to epsilon or delta excludes most
+orders; `best` evaluates only the remaining ones.
 """
 
 from array import array
@@ -26,12 +25,12 @@ from privrl.numerics.upwards import product_up, sum_up, two_sum
 Indices = NDArray[np.intp]
 
 _BLOCK = 2**17  # divergences at once
-_ROUNDING = 1e-14  # relative, of a sum of log-moments; several times what it is
-_SAMPLE = 200  # releases that tell where a search begins
+_ROUNDING = 1e-14  # relative, of a sum of log-moments; several times the actual error
+_SAMPLE = 200  # releases in the sample that starts a search
 
 
 class Pending:
-    """What single costs of known kinds are together at each of some orders.
+    """Sums of single costs of known kinds, at each of some orders.
 
     Parameters
     ----------
@@ -45,19 +44,19 @@ class Pending:
 
     @property
     def waiting(self) -> int:
-        """How many costs are not yet in the sum of every order."""
+        """The number of costs that are not yet in the sum of every order."""
         return sum(map(len, self._filled))
 
     def add(self, cost: InBulk, count: int) -> None:
-        """Put a cost, so many times, on the list of its kind."""
+        """Add a cost ``count`` times to the list of its kind."""
         self._list(cost).add(cost, count)
 
     def at_most(self, cost: InBulk, order: float) -> float:
-        """Return at once a bound on the divergence of a cost of known kind."""
+        """Return a quick upper bound on the divergence of a cost of known kind."""
         return self._list(cost).bulk.at_most(cost, order)
 
     def sums(self, at: Indices) -> tuple[FloatArray, FloatArray]:
-        """Return sums at the orders of some indices, and what rounding took from them."""
+        """Return the sums at the orders of some indices, and their rounding errors."""
         total, lost = np.zeros(len(at)), np.zeros(len(at))
         for each in self._filled:
             each.update(at)
@@ -66,15 +65,15 @@ class Pending:
         return total, lost
 
     def best(self, known: FloatArray, objective: Callable[[FloatArray], FloatArray]) -> Indices:
-        """Return indices of orders, ascending, of which one is the best.
+        """Return ascending indices of orders that include the best one.
 
         Parameters
         ----------
         known : array, shape (n_orders,)
-            What else was spent, in nats.
+            Other spends, in nats.
         objective : callable
-            From divergences at all orders to what is to be small, both of shape (n_orders,);
-            at no order may it fall as the divergence rises.
+            Maps divergences at all orders to the values to be minimised, both of shape (n_orders,);
+            it must not fall at any order as the divergence rises.
         """
         above = self._orders - 1
         guess = int(objective(known + self._estimate()).argmin())
@@ -93,7 +92,7 @@ class Pending:
             at = np.union1d(at, [gap[values[gap].argmin()] for gap in split])
 
     def _estimate(self) -> FloatArray:
-        """Return about what the sum is at every order."""
+        """Return an estimate of the sum at every order."""
         return np.sum([each.estimate() for each in self._filled], axis=0)
 
     @property
@@ -108,11 +107,11 @@ class Pending:
 
 
 class _List:
-    """Costs of one kind, and their sum: at each order that of the first so many."""
+    """Costs of one kind, and at each order the sum over the first ones."""
 
     def __init__(self, bulk: Bulk, orders: FloatArray) -> None:
         self.bulk = bulk
-        self._rows, self._width = array("d"), 1  # of each cost: how often, and its numbers
+        self._rows, self._width = array("d"), 1  # for each cost: its count and parameters
         self.total, self.lost = np.zeros_like(orders), np.zeros_like(orders)
         self._orders = orders
         self._summed: Indices = np.zeros(len(orders), np.intp)  # how many, at each order
@@ -123,7 +122,7 @@ class _List:
         return len(self._rows) // self._width
 
     def add(self, cost: InBulk, count: int) -> None:
-        """Put a cost, so many times, on the list, together with the last if that is equal."""
+        """Append a cost ``count`` times; an equal last cost is merged."""
         waits = self._most_summed < len(self)
         if waits and (self._last is cost or self._last == cost):
             times = int(self._rows[-self._width]) + count
@@ -137,7 +136,7 @@ class _List:
         self._last = cost
 
     def update(self, at: Indices) -> None:
-        """Bring the sums at the orders of some indices up to date."""
+        """Update the sums at the orders of some indices."""
         n = len(self)
         counts, numbers = self._columns()
         for start in np.unique(self._summed[at]):
@@ -155,20 +154,20 @@ class _List:
         self._most_summed = n
 
     def estimate(self) -> FloatArray:
-        """Return about what the sum is at every order, from a sample."""
+        """Estimate the sum at every order, from a sample."""
         counts, numbers = self._columns()
         sample = np.unique(np.linspace(0, len(self) - 1, _SAMPLE).astype(np.intp))
         weight = counts.sum() / counts[sample].sum()
         return weight * (counts[sample, 0] @ self.bulk.rdp(numbers[sample], self._orders))
 
     def _columns(self) -> tuple[FloatArray, FloatArray]:
-        """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each cost."""
+        """Return the counts, shape (n, 1), and the parameters, shape (n, ...), of each cost."""
         rows = np.array(self._rows).reshape(-1, self._width)
         return rows[:, :1].copy(), rows[:, 1:].copy()
 
 
 def _exact_sum(costs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Add up along the first axis, by halves, and return what rounding took as well."""
+    """Add up along the first axis, by halves, and return the rounding error as well."""
     lost = np.zeros(costs.shape[1])
     while len(costs) > 1:
         half = len(costs) // 2
@@ -179,10 +178,10 @@ def _exact_sum(costs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _chords(x: FloatArray, at: Indices, y: FloatArray) -> FloatArray:
-    """Bound a convex function from below, which is zero at zero and nowhere negative.
+    """Bound a convex function from below; it is zero at zero and nowhere negative.
 
-    Known are its values ``y``, perhaps infinite from some point on, at ``x[at]``; bounded are
-    those at all ``x > 0``. Chords lose what rounding may have added to them.
+    Its values ``y`` are known at ``x[at]``, perhaps infinite from some point on; the bound covers
+    all ``x > 0``. The rounding error that the chords may contain is subtracted.
     """
     known = np.concatenate([[0.0], x[at]])
     height = np.concatenate([[0.0], y])

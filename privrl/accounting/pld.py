@@ -1,7 +1,7 @@
-"""Accounting by privacy loss distributions: tighter than Rényi's sums, in the extra ``pld``.
+"""Accounting by privacy loss distributions: tighter than Rényi sums, in the extra ``pld``.
 
-Every cost is replaced by a pair of discrete distributions that is at least as easy to tell
-apart, made from the cost's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
+Every cost is replaced by a pair of discrete distributions that is at least as easy to
+distinguish, made from the cost's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
 Ghazi, Kamath, Kumar and Manurangsi, 2022). The privacy losses of independent pairs add up, so
 their distributions are convolved, by the Fourier transforms of the dp-accounting package.
 
@@ -11,12 +11,12 @@ convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``
 
     H_t(P, Q) = ∫ max(P − tQ, 0) = 1 − t + t ∫ max(Q − P / t, 0) = 1 − t + t H_{1/t}(Q, P),
 
-and where neighbours may be swapped ``delta`` bounds the last term too. So an upper bound on
-``H`` is known everywhere from some dots at ``t >= 1``, and the lower convex hull of all dots
-lies between it and ``H``. A convex piecewise linear function is the profile of a discrete pair.
-A pair whose profile is nowhere below a cost's may stand in for it under composition (Zhu,
-Dong and Wang, 2022): a composed profile is the mean of one part's profile, taken at ``t exp(−l)``
-over the losses ``l`` of the others, so that parts can be replaced one by one.
+and where neighbours may be swapped ``delta`` also bounds the last term. So dots at ``t >= 1``
+bound ``H`` from above everywhere, and the lower convex hull of all dots is between that bound
+and ``H``. A convex piecewise linear function is the profile of a discrete pair. A pair whose
+profile is nowhere below a cost's may replace it under composition (Zhu, Dong and Wang, 2022): a
+composed profile is the mean of one part's profile, taken at ``t exp(−l)`` over the losses ``l``
+of the others, so that parts can be replaced one by one.
 """
 
 import importlib
@@ -59,9 +59,9 @@ class PldAccountant(KeepsJournal):
     Parameters
     ----------
     budget : ApproxDP, optional
-        What may be spent.
+        The limit on the joint cost of all releases.
     plan : sequence of (Cost, int), optional
-        What may be charged under the budget: each cost, and how often at most. By default only the
+        The charges that the budget admits: each cost, and its largest count. By default only the
         first cost, as often as the budget allows.
 
     Raises
@@ -73,24 +73,24 @@ class PldAccountant(KeepsJournal):
 
     Notes
     -----
-    Whatever is reported is an upper bound, and never above what
-    `privrl.accounting.RdpAccountant` reports. Where a cost's ``delta`` is exact, the slack
+    Every reported value is an upper bound, and never above the one of
+    `privrl.accounting.RdpAccountant`. Where a cost's ``delta`` is exact, the slack
     in epsilon is about 0.02 % (0.2 % if each release costs several nats) for up to 12
-    different releases, however many of each. Of more, each gets fewer dots: 0.3 % at 100
-    different ones. Deltas that go through Rényi divergence make loss distributions that are
-    looser than Rényi's sums; then the sums are reported.
+    different releases, with any count of each. More different releases get fewer dots each: the
+    slack is 0.3 % at 100. Deltas that go through Rényi divergence make loss distributions that are
+    looser than Rényi sums; then the sums are reported.
 
     Deltas under 1e-12 are refused, since the rounding of Fourier transforms is of that size
     (1e-16 for each release, and added to every delta). From 4500 releases on the limit grows
     with their number; close to it the slack in epsilon comes to 1 %.
 
-    Threads may share an accountant, as they may an `RdpAccountant`.
+    Threads may share an accountant, like an `RdpAccountant`.
 
-    Sums of loss distributions are no privacy filter if outcomes choose the next cost. Therefore
-    nothing but the plan is let through under a budget, in any order and with outcomes deciding
-    (`privrl.accounting.filters` has the proof). `RdpAccountant` lets through costs that nobody
-    planned. `epsilon` and `delta` are those of what was spent; they hold if costs and number of
-    releases (not the data) were settled beforehand. After adaptive choices, state the budget.
+    Sums of loss distributions are not a privacy filter if outcomes choose the next cost. Therefore
+    a budget admits only the plan, in any order and with outcomes deciding
+    (`privrl.accounting.filters` has the proof). `RdpAccountant` also admits unplanned costs.
+    `epsilon` and `delta` hold for the recorded costs if these and the number of releases (not the
+    data) were fixed in advance. After adaptive choices, state the budget.
     """
 
     def __init__(self, *, budget: ApproxDP | None = None, plan: Plan | None = None) -> None:
@@ -104,7 +104,7 @@ class PldAccountant(KeepsJournal):
         self._budget = budget
         self._spent = _Spent(Counter())
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
-        self._curves: dict[_Kind, FloatArray] = {}  # of each kind, when it was first counted
+        self._curves: dict[_Kind, FloatArray] = {}  # for each kind, when it was first counted
         if budget is not None:
             self._spent.epsilon(budget.delta)
         self._plan = None if plan is None else check_plan(plan)
@@ -120,17 +120,17 @@ class PldAccountant(KeepsJournal):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Budget, and the plan if there is one."""
+        """The budget, and the plan if one was given."""
         return (self._budget,) if self._plan is None else (self._budget, self._plan)
 
     @property
     def budget(self) -> ApproxDP | None:
-        """What may be spent in all."""
+        """The limit on the joint cost of all releases."""
         return self._budget
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
+        """As `KeepsJournal.relation`."""
         return next((cost.relation for cost in self._spent.counts), None)
 
     def unlimited(self) -> "PldAccountant":
@@ -139,17 +139,16 @@ class PldAccountant(KeepsJournal):
 
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record a cost ``count`` times, before anything that it pays for is drawn.
+        """Record a cost ``count`` times, before the corresponding draws.
 
         Raises
         ------
         BudgetExceeded
             If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the cost is about another neighbouring relation than the earlier ones or
-            about one whose neighbours cannot be swapped, if it is of several runs or cannot be
-            hashed, if ``count`` is not a whole number of at least 1, or if this is another process
-            than made it.
+            If the cost's neighbouring relation differs from that of earlier costs or does not let
+            neighbours be swapped, if the cost is that of several runs or cannot be hashed, if
+            ``count`` is not a whole number of at least 1, or if another process made this.
         """
         self._check_made_here()
         check_repeats("count", count)
@@ -167,7 +166,7 @@ class PldAccountant(KeepsJournal):
         Raises
         ------
         ValueError
-            If ``delta`` is not in (0, 1), or under 1e-12, or under the limit for so many
+            If ``delta`` is not in (0, 1), or under 1e-12, or under the limit for this number of
             releases.
         """
         return np.asarray(self._spent.epsilon(check_delta(delta)))
@@ -182,7 +181,7 @@ class PldAccountant(KeepsJournal):
         return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
 
     def _checked(self, cost: Cost) -> _Kind:
-        """Return a cost that can be counted, and is about neighbours that can be."""
+        """Return a hashable cost whose neighbours can be swapped."""
         if not isinstance(cost, Hashable):
             raise ValueError(
                 f"cost must be hashable, like a frozen dataclass, got {shown(cost)}; equal costs "
@@ -194,8 +193,8 @@ class PldAccountant(KeepsJournal):
         curve, relation = _rdp(cost), cost.relation
         if known is not None and not np.array_equal(curve, known):
             raise ValueError(
-                f"cost must cost what it did when it was first counted, got {shown(cost)}; make a "
-                "new one rather than change it."
+                f"cost must not change after it was first charged, got {shown(cost)}; make a "
+                "new one instead."
             )
         if self.relation is not None and relation != self.relation:
             raise ValueError(
@@ -225,9 +224,9 @@ class PldAccountant(KeepsJournal):
         if self._plan is not None or len(spent.counts) > 1:
             raise BudgetExceeded(
                 f"the release is not among those for which the budget {self._budget} was planned: "
-                f"{self._planned_in_words()}; nothing was spent. Losses add up under adaptive "
-                "choices for a plan alone: name every cost in plan= of a new accountant, or use "
-                "RdpAccountant."
+                f"{self._planned_in_words()}; nothing was spent. Loss distributions allow "
+                "adaptive choices only within a plan: name every cost in plan= of a new "
+                "accountant, or use RdpAccountant."
             )
         epsilon = spent.epsilon(delta)
         if not epsilon <= wanted:
@@ -236,7 +235,7 @@ class PldAccountant(KeepsJournal):
                 f"{self._budget}; nothing was spent. Plan for fewer releases, or make each more "
                 "private."
             )
-        # Look ahead, lest a thousand single releases take a thousand convolutions.
+        # Look ahead, so that many single releases share one convolution.
         times = min(0.999 * wanted / epsilon, 4.0) if epsilon > 0 else 4.0
         more = _Spent(Counter({kind: int(n * times) for kind, n in spent.counts.items()}))
         ahead = more.counts > spent.counts and more.smallest_delta <= delta
@@ -251,7 +250,7 @@ class PldAccountant(KeepsJournal):
 
 
 class _Spent:
-    """What so many releases of each kind cost together; worked out when first asked for."""
+    """The joint cost of counted releases of each kind; computed on first use."""
 
     def __init__(self, counts: "Counter[_Kind]") -> None:
         self.counts = counts
@@ -263,8 +262,8 @@ class _Spent:
         if not delta >= self.smallest_delta:
             raise ValueError(
                 f"delta must be at least {self.smallest_delta:.2g} with {self.counts.total()} "
-                f"releases, got {shown(delta)}: smaller ones drown in the rounding of Fourier "
-                "transforms. RdpAccountant has no such limit."
+                f"releases, got {shown(delta)}: smaller ones are below the rounding errors of "
+                "Fourier transforms. RdpAccountant does not have this limit."
             )
         if not self.counts:
             return 0.0
@@ -317,9 +316,9 @@ class _Spent:
     def _share_dots(self) -> list[int]:
         """Return the number of dots of each kind, a power of two lest caches overflow.
 
-        The slack of a kind falls with the square of its dots. The sum of slacks is least where
-        dots are shared by the cube roots of the variances, for which twice the Kullback-Leibler
-        divergences stand in.
+        The slack of a kind falls with the square of its dots. The sum of slacks is least if dots
+        are shared by the cube roots of the variances, approximated by twice the Kullback-Leibler
+        divergences.
         """
         cost = [n * _rdp(cost)[0] for cost, n in self.counts.items()]
         share = np.cbrt(np.clip(cost, 1e-300, 1e6))
@@ -341,7 +340,7 @@ class _Losses(NamedTuple):
 
 
 def _rdp(cost: _Kind) -> FloatArray:
-    """Return a cost's Rényi curve, which is kept only where it cannot have changed."""
+    """Return a cost's Rényi curve, cached only if the cost cannot change."""
     return _kept_rdp(cost) if is_fixed(cost) else np.asarray(cost.rdp(DEFAULT_ORDERS))
 
 
@@ -351,7 +350,7 @@ def _kept_rdp(cost: _Kind) -> FloatArray:
 
 
 def _dots_of(cost: _Kind, n_dots: int) -> _Losses:
-    """Return the losses of a cost; they are kept only where it cannot have changed."""
+    """Return the losses of a cost, cached only if the cost cannot change."""
     return _kept_dots(cost, n_dots) if is_fixed(cost) else _connect_dots(cost, n_dots)
 
 
@@ -382,14 +381,14 @@ _kept_dots = lru_cache(maxsize=1024)(_connect_dots)
 
 
 def _dots(cost: _Kind, n_dots: int) -> FloatArray:
-    """Choose epsilons up to where delta vanishes, densest where losses are likely.
+    """Choose epsilons up to the point where delta vanishes, densest where losses are likely.
 
-    With their opposites they are evenly spaced around 0, which is none of them: there a change of
-    several cells costs what its opposite does, and both would have to be told exactly.
+    With their opposites they are evenly spaced around 0, which is not one of them: there a change
+    of several cells costs as much as its opposite, and both would have to be exact.
     """
     rdp = _rdp(cost)
     top = float(rdp_to_epsilon(DEFAULT_ORDERS, rdp, _TAIL))
-    if not top < _LARGEST_LOSS:  # no useful Rényi curve, or losses without end
+    if not top < _LARGEST_LOSS:  # no useful Rényi curve, or unbounded losses
         scan = np.geomspace(1e-9, _LARGEST_LOSS, 120)
         deltas = _checked_delta(cost, scan)
         top = float(scan[np.argmax(deltas <= max(_TAIL, deltas[-1]))])
@@ -425,7 +424,7 @@ def _lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _on_grid(losses: _Losses, step: float) -> Any:
     """Connect the dots at the multiples of ``step``: each loss moves to its two neighbours.
 
-    The shares are such that the mass under both distributions stays what it was.
+    The shares preserve the mass under both distributions.
     """
     cell = np.floor(losses.values / step).astype(np.int64)
     up = losses.masses * np.expm1(cell * step - losses.values) / np.expm1(-step)
@@ -457,6 +456,6 @@ def _pld_pmf() -> Any:
         return importlib.import_module("dp_accounting.pld.pld_pmf")
     except ImportError as error:
         raise ImportError(
-            "PldAccountant needs the dp-accounting package, which is not installed; get it by "
+            "PldAccountant needs the dp-accounting package, which is not installed; install it: "
             'pip install "privrl[pld]".'
         ) from error

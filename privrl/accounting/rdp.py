@@ -1,4 +1,4 @@
-"""The accountant: adds up what releases cost and refuses what would exceed the budget."""
+"""The Rényi accountant: it adds up the costs of releases and enforces the budget."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -50,13 +50,13 @@ from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
 
-_FEW = 32  # costs that are quickly had at all orders
+_FEW = 32  # costs that are quick to evaluate at all orders
 _LAST_ORDER = 1e100  # up to which no divergence overflows
 _MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
 
 
 class BudgetExceeded(ValueError):
-    """A release was refused because it would spend more than the budget; nothing was spent."""
+    """A release was refused because it would exceed the budget; nothing was spent."""
 
 
 class RdpAccountant(KeepsJournal):
@@ -68,12 +68,12 @@ class RdpAccountant(KeepsJournal):
         Rényi orders > 1 at which the sum is kept; by default a dense grid. The order of a
         budget is added to them.
     budget : Target or sequence of them, optional
-        What may be spent. A sequence holds one budget (or None) for each row of a
-        `BatchCost`; a release is refused if any row cannot afford it. `PureDP` and
-        `ZeroConcentratedDP` budgets add up pure epsilons and rhos exactly, and refuse a cost that
-        has none.
+        The limit on the joint cost of all releases. A sequence holds one budget (or None) for each
+        row of a `BatchCost`; a release is refused if any row cannot afford it. `PureDP` and
+        `ZeroConcentratedDP` budgets add up pure epsilons and rhos exactly, and refuse a cost
+        without one.
     plan : sequence of (Cost, int), optional
-        What is to be charged in all: each cost, and how often. It decides at which Rényi order an
+        All planned charges: each cost, and its count. The plan decides at which Rényi order an
         `ApproxDP` budget is kept, and limits nothing. By default the first release is planned,
         repeated until the budget is full. Give a plan if later releases are of another kind.
 
@@ -85,19 +85,18 @@ class RdpAccountant(KeepsJournal):
     Sums are kept in twice the working precision, so that a thousand small releases add up to
     a thousand times one of them.
 
-    Every budget is a privacy filter: which release comes next, its cost and the moment of stopping
-    may depend on what earlier releases returned, and all releases together stay within the budget
+    Every budget is a privacy filter: the next release, its cost and the moment of stopping may
+    depend on the outcomes of earlier releases, and all releases together stay within the budget
     (`privrl.accounting.filters` has the proof). An `ApproxDP` budget is kept at one Rényi order,
     which is fixed by the plan or by the first release. `epsilon` and `delta` take the best order
-    of what was spent; they hold if costs and number of releases (not the data) were settled
-    beforehand, as by a public schedule. After adaptive choices, state the budget.
+    of the recorded costs; they hold if costs and number of releases (not the data) were fixed in
+    advance, as by a public schedule. After adaptive choices, state the budget.
 
-    Threads may share an accountant: to check a cost against the budget and to record it is one
-    step, whoever else charges. Processes may not, and are refused: each would have a copy of its
-    own.
+    Threads may share an accountant: checking a cost against the budget and recording it are one
+    atomic step. Processes may not share one and are refused, since each would have its own copy.
 
-    Dirichlet and Gaussian costs are worked out when a number is asked for, all at once and at
-    the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
+    Dirichlet and Gaussian costs are evaluated lazily, all at once and only at the orders that
+    matter (`privrl.accounting.pending`); all others are evaluated when they are composed.
     """
 
     def __init__(
@@ -122,18 +121,18 @@ class RdpAccountant(KeepsJournal):
                 )
         points = [order for b in self._budgets if b is not None for order in b.orders]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
-        # A copy: whoever writes to a list that was given changes no statement.
+        # A copy: later changes to the argument have no effect.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
         self._sum: FloatArray = np.zeros_like(self._orders)
-        self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
-        self._pending = Pending(self._orders)  # composed too, but not yet in the sum
+        self._lost: FloatArray = np.zeros_like(self._orders)  # rounding error of the sum
+        self._pending = Pending(self._orders)  # composed, but not yet in the sum
         # Not where a cost could overflow, or be compared with several budgets.
         self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
         self._plan = None if plan is None else check_plan(plan)
         only_one = self._budgets[0] if len(self._budgets) == 1 else None
         self._limit = _Limit(only_one) if isinstance(only_one, CurveTarget) else None
-        self._exact = (Fraction(0),) * len(self._budgets)  # spent of each `SumTarget`
+        self._exact = (Fraction(0),) * len(self._budgets)  # the spends of each `SumTarget`
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
         planned = np.zeros_like(self._orders)
@@ -155,19 +154,14 @@ class RdpAccountant(KeepsJournal):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Budget and orders, and the plan if there is one."""
+        """Budget and orders, and the plan if one was given."""
         own = (self._budget, self._orders)
         return own if self._plan is None else (*own, self._plan)
 
     @property
     def budget(self) -> Target | Sequence[Target | None] | None:
-        """What may be spent in all."""
+        """The limit on the joint cost of all releases."""
         return self._budget
-
-    @property
-    def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first cost."""
-        return self._relation
 
     def unlimited(self) -> "RdpAccountant":
         """Return an accountant of the same orders, without charges or a budget."""
@@ -175,15 +169,15 @@ class RdpAccountant(KeepsJournal):
 
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record a cost ``count`` times, before anything that it pays for is drawn.
+        """Record a cost ``count`` times, before the corresponding draws.
 
         Raises
         ------
         BudgetExceeded
             If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the cost is about another neighbouring relation than the earlier ones, ``count`` is
-            not a whole number from 1 to 2**53, or this is another process than made it.
+            If the cost's neighbouring relation differs from that of earlier costs, ``count`` is not
+            a whole number from 1 to 2**53, or another process made the accountant.
         """
         self._check_made_here()
         check_repeats("count", count)
@@ -211,7 +205,7 @@ class RdpAccountant(KeepsJournal):
             self._check_budget(sum_up(total, lost), curve, only)
             self._exact, self._sum, self._lost = exact, total, lost
             if self._limit is not None:
-                self._limit.spent = math.inf  # to be worked out again
+                self._limit.spent = math.inf  # to be recomputed
         self._only, self._relation = only, relation
         self._book.add(cost, count)
 
@@ -238,8 +232,8 @@ class RdpAccountant(KeepsJournal):
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order.
 
-        It is what these costs come to if they, and their number, were settled beforehand. Where
-        outcomes chose them, the guarantee is the budget, which holds in any case.
+        It holds if the costs and their number were fixed in advance. After adaptive choices, the
+        guarantee is the budget, which holds in any case.
         """
         delta = check_delta(delta)
         if self._search_pays:
@@ -285,35 +279,35 @@ class RdpAccountant(KeepsJournal):
         return self._pending.waiting > _FEW and self._sum.ndim == 1
 
     def _best(self, objective: Callable[[FloatArray], FloatArray]) -> tuple[Indices, FloatArray]:
-        """Return indices of orders, the best among them, and what is spent there."""
+        """Return indices of orders that include the best one, and the divergences spent there."""
         at = self._pending.best(self._sum + self._lost, objective)
         return at, sum_up(*self._spent_at(at))
 
     def _spent_at(self, at: Indices) -> tuple[FloatArray, FloatArray]:
-        """Return the sum at the orders of some indices, and what rounding took from it."""
+        """Return the sum at the orders of some indices, and its rounding error."""
         more, lost = self._pending.sums(at)
         total, all_lost = two_sum(self._sum[..., at], self._lost[..., at], more)
         return total, all_lost + lost
 
     def _settle(self) -> None:
-        """Work out all that is pending, at every order, and add it to the sum."""
+        """Evaluate all pending costs at every order, and add them to the sum."""
         if self._pending.waiting:
             self._sum, self._lost = self._spent_at(np.arange(len(self._orders)))
             self._pending = Pending(self._orders)
 
     @one_at_a_time
     def __copy__(self) -> Self:
-        """Return an accountant that goes on by itself from here."""
+        """Return an independent copy."""
         other = super().__copy__()
-        # These are written to; arrays of sums are not, each sum is a new one.
+        # These are modified in place; arrays of sums are not.
         other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
         return other
 
     def _spent_in_words(self) -> str:
-        # Of a copy: whether somebody looks must not change how sums are rounded.
+        # On a copy: reading must not change how sums are rounded.
         seen = copy(self)
         if self._budget is None:
-            seen._only = None  # whose own profile is tighter, but may take a minute
+            seen._only = None  # its own profile is tighter, but may take a minute
         n = max(len(self._budgets), self._sum.shape[0] if self._sum.ndim > 1 else 1)
         budgets = [self._budgets[i % len(self._budgets)] for i in range(n)]
         at = {b: DEFAULT_DELTA if b is None else b.stated_delta for b in self._budgets}
@@ -331,7 +325,7 @@ class RdpAccountant(KeepsJournal):
         return self.epsilon(DEFAULT_DELTA if budget is None else budget.stated_delta)
 
     def _own_measure(self, budget: Target | None, row: int) -> tuple[str, float] | None:
-        """Return what a budget counts in place of (epsilon, delta): words and the value in them."""
+        """Return the budget's own measure if it is not (epsilon, delta): words and value."""
         if isinstance(budget, RenyiDP):
             spent = np.ravel(self.spent(budget.order))
             return f"Rényi divergence {{}} at order {budget.order:g}", spent[row % len(spent)]
@@ -340,7 +334,7 @@ class RdpAccountant(KeepsJournal):
         return None
 
     def _rdp_of(self, cost: Cost) -> FloatArray:
-        """Return a cost's curve; that of the last one is kept if it cannot have changed."""
+        """Return a cost's curve; the last one is cached if the cost cannot change."""
         fixed = is_fixed(cost)
         if fixed and self._curve is not None and self._curve[0] == cost:
             return self._curve[1]
@@ -359,7 +353,7 @@ class RdpAccountant(KeepsJournal):
     ) -> None:
         """Refuse costs of known kinds if the budget does not cover them.
 
-        What is sure to fit, by a quick bound on its cost at one order, is let through at once.
+        If a quick bound at one order shows that a cost fits, it is admitted at once.
         """
         if limit.at != UNDECIDED:
             if parts == limit.last:
@@ -385,12 +379,12 @@ class RdpAccountant(KeepsJournal):
         ):
             raise _exceeded(limit.budget, order, float(rdp[0]), float(sum_up(*before)[0]))
         self._decides = at
-        limit.last = ()  # what it cost at another order must not outlive an interrupt
+        limit.last = ()  # an interrupt must not leave the cost at another order
         limit.use(int(at[0]), order, float(rdp[0]))
         limit.cost, limit.last = float(more[0]) / count, parts
 
     def _check_budget(self, rdp: FloatArray, curve: FloatArray, only: Cost | None) -> None:
-        """Refuse a cost, with which ``rdp`` would be spent, if a row's budget does not cover it."""
+        """Refuse a cost that brings the spends to ``rdp``, if a row's budget does not cover it."""
         rows = rdp if rdp.ndim > 1 else rdp[None]
         if self._budget is not None and len(self._budgets) not in (1, len(rows)):
             raise ValueError(
@@ -416,7 +410,7 @@ class RdpAccountant(KeepsJournal):
         self._decides = decides
 
     def _deciding(self, curve: FloatArray) -> Indices:
-        """Return for each row the index of the order that decides if a curve is planned."""
+        """Return for each row the index of the deciding order for a planned curve."""
         rows = curve if curve.ndim > 1 else curve[None]
         n_rows, n_budgets = len(rows), len(self._budgets)
         budgets = [self._budgets[i % n_budgets] for i in range(max(n_rows, n_budgets))]
@@ -428,12 +422,12 @@ class RdpAccountant(KeepsJournal):
         )
 
     def _exact_with(self, cost: Cost, count: int) -> tuple[Fraction, ...]:
-        """Return the sums of each row with a cost, where a budget adds exact numbers up.
+        """Return the sums of each row including a cost, for budgets of exact sums.
 
         Raises
         ------
         BudgetExceeded
-            If a sum is over its budget, or the cost has no such number.
+            If a sum is over its budget, or the cost lacks such a number.
         """
         if not any(isinstance(budget, SumTarget) for budget in self._budgets):
             return self._exact
@@ -455,7 +449,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _measures(each: Sequence[tuple[str, float] | None]) -> str:
-    """Return the numbers that budgets count, in brackets, those of one wording together."""
+    """Return the measures of budgets in brackets, grouped by wording."""
     found: dict[str, list[float]] = {}
     for words, value in filter(None, each):
         found.setdefault(words, []).append(value)
@@ -464,7 +458,7 @@ def _measures(each: Sequence[tuple[str, float] | None]) -> str:
 
 
 class _Limit:
-    """A budget, and at the order that decides how much of it is spent at the most."""
+    """A budget, and an upper bound on the spends at its deciding order."""
 
     def __init__(self, budget: CurveTarget) -> None:
         self.budget = budget
@@ -474,7 +468,7 @@ class _Limit:
         self.cost = 0.0  # of the last ones, exactly
 
     def use(self, at: int, order: float, rdp: float) -> None:
-        """Note what is spent at the order that decides."""
+        """Record the spends at the deciding order."""
         self.order = order
         self.allowed = float(self.budget.allowed(np.array([order]))[0])
         self.spent = rdp * (1 + _MARGIN)
@@ -488,7 +482,7 @@ def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatA
 
 
 def _sum_with(budget: SumTarget, before: Fraction, cost: Cost, count: int, where: str) -> Fraction:
-    """Return an exact sum with a cost, if it is within the budget."""
+    """Return an exact sum including a cost, if it is within the budget."""
     if why := budget.missing(cost):
         raise BudgetExceeded(f"the release is not within the budget {budget}: {why}")
     amount = budget.amount(cost)
@@ -503,7 +497,7 @@ def _sum_with(budget: SumTarget, before: Fraction, cost: Cost, count: int, where
 def _exceeded(
     budget: CurveTarget, order: float, rdp: float, before: float, where: str = ""
 ) -> BudgetExceeded:
-    """Return the refusal of a release, by what is spent with it and was before it at an order."""
+    """Return the refusal of a release, from the spends with and without it at an order."""
     share = before / float(budget.allowed(np.array([order]))[0])
     kept = _spent(share)
     if isinstance(budget, ApproxDP) and share > 0:

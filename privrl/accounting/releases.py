@@ -1,10 +1,10 @@
 """One release as one transaction: prepared, charged, released.
 
-A release is prepared first: everything that can be wrong is checked, and everything that can be
-computed beforehand is. Then the accountant is charged, then noise is drawn. An accountant that
-refuses has done nothing, and neither has the release. After any other exception, such as a
-KeyboardInterrupt or MemoryError, the charge and the draw are uncertain. Then all parts are
-invalidated: they refuse all further releases, so no noise and no record can be used a second time.
+A release is prepared first: all checks and all computations that can run in advance do so. Then the
+accountant is charged, then noise is drawn. If the accountant refuses, nothing has changed. After
+any other exception, such as a KeyboardInterrupt or MemoryError, the charge and the draw are
+uncertain. Then all parts are invalidated: they refuse all further releases, so no noise and no
+record can be used a second time.
 
 Every charge and every release passes `charge` and `release`. That is the release hook: an audit
 registers a watcher there (`privrl.audit.replay`). Without an audit nothing is kept.
@@ -48,7 +48,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Pass all charges and releases of this thread to a watcher, while the block runs."""
+    """Pass all charges and releases of this thread to a watcher while the block runs."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -57,12 +57,13 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 def charge(accountant: Accountant | None, cost: Cost) -> None:
-    """Charge an accountant, if there is one, before a release; it may refuse."""
+    """Charge an accountant, if one is given, before a release; it may refuse."""
     if accountant is None:
         return
     if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
         raise ValueError(
-            f"accountant must be one, such as RdpAccountant(budget=...), got {shown(accountant)}."
+            f"accountant must be an accountant, such as RdpAccountant(budget=...), got "
+            f"{shown(accountant)}."
         )
     accountant.compose(cost)
     watcher = _watcher.get()
@@ -84,13 +85,13 @@ def release(
     who : object
         The mechanism or sampler.
     cost : Cost or None
-        What it costs; None if it was paid for before.
+        Its cost; None if it was paid for before.
     data : array
         The private data.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        The source of randomness.
     draw : callable
-        Takes the data and the generator, returns what is released.
+        Maps the data and the generator to the released value.
     """
     watcher = _watcher.get()
     if watcher is None:
@@ -99,17 +100,17 @@ def release(
 
 
 State = Literal["prepared", "charged", "released", "failed"]
-#: What accountants and ledgers raise when they refuse. They have done nothing then.
+#: The errors with which accountants and ledgers refuse, having changed nothing.
 _REFUSALS: Final = (ValueError, OSError)
 
 
 class Place(Protocol):
-    """The place of one draw among all draws of a run, and of no others' data.
+    """The place of one draw among all draws of a run, each tied to its data.
 
     Attributes
     ----------
     taken : bool
-        Whether this draw was entered before, of the same data: then it is made once more.
+        Whether this draw was already entered for the same data: then it is repeated.
     """
 
     @property
@@ -117,45 +118,45 @@ class Place(Protocol):
         """See above."""
 
     def enter(self, charge: Callable[[], None]) -> None:
-        """Enter the draw; ``charge`` is called before that is final, and may refuse."""
+        """Enter the draw; ``charge`` is called before the entry is final, and may refuse."""
 
     def rng(self) -> np.random.Generator:
-        """Return the randomness of this draw, which no other draw has."""
+        """Return the randomness of this draw, which no other draw uses."""
 
     def leave(self) -> None:
         """Move on to the place of the next draw."""
 
 
 class Invalidated(Protocol):
-    """What takes part in a release and remembers it."""
+    """A stateful part of a release."""
 
     def invalidate(self) -> None:
         """Refuse all further releases."""
 
 
 class Release(Generic[Released]):
-    """A release that was prepared; `make` charges and draws it.
+    """A prepared release; `make` charges and draws it.
 
     Parameters
     ----------
     accountant : Accountant or None
         Is charged with ``cost`` before anything is drawn.
     cost : Cost or None
-        What the release costs; None if it was paid for before.
+        The cost of the release; None if it was paid for before.
     draw : callable
-        Draws the release, from the generator that it is given. Nothing else in it may fail.
+        Draws the release from the given generator. Nothing else in it may fail.
     rng : numpy.random.Generator
-        Where the randomness comes from, unless ``place`` says otherwise.
+        The source of randomness, unless ``place`` provides one.
     parts : sequence
-        What takes part, and is invalidated if the release fails.
+        The parts to invalidate if the release fails.
     place : Place, optional
-        The place of the draw in a run that was saved. It is entered before anything is drawn.
+        The place of the draw in a saved run. It is entered before anything is drawn.
 
     Attributes
     ----------
     state : str
         ``"prepared"``: nothing was charged or drawn. ``"charged"``: all is paid, now or before.
-        ``"released"``: the draw was made. ``"failed"``: what was charged or drawn is unknown.
+        ``"released"``: the draw was made. ``"failed"``: the charge and the draw are uncertain.
     """
 
     def __init__(
@@ -173,21 +174,21 @@ class Release(Generic[Released]):
         self.state: State = "prepared"
 
     def make(self) -> Released:
-        """Charge the accountant, draw, and return what is released.
+        """Charge the accountant, draw, and return the released value.
 
         Raises
         ------
         BudgetExceeded
-            If the accountant's budget does not cover the cost; the release stays as it was.
+            If the accountant's budget does not cover the cost; the release is unchanged.
         ValueError, OSError
             If the accountant or the ledger refuses for another reason; likewise.
         """
         try:
             self._pay()
-            # Also where a draw that was entered before is not charged again.
+            # Also if a repeated draw is not charged again.
             self.state = "charged"
             place = self._place
-            with np.errstate(under="ignore"):  # whatever the caller has NumPy raise
+            with np.errstate(under="ignore"):  # regardless of the caller's settings
                 released = self._draw(self._rng if place is None else place.rng())
             if place is not None:
                 place.leave()
@@ -207,12 +208,12 @@ class Release(Generic[Released]):
         elif recall is None:
             if not place.taken:
                 place.enter(self._charge)
-            else:  # what was charged in memory was forgotten with the process
+            else:  # charges in memory were lost with the process
                 self._charge()
         elif not place.taken:
             self._charge()
             place.enter(_nothing)
-        elif self._cost is not None:  # it is in the file; the accountant may be a new one
+        elif self._cost is not None:  # already in the file; the accountant may be new
             recall(self._cost)
 
     def _charge(self) -> None:

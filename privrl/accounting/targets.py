@@ -1,7 +1,7 @@
-"""Privacy targets: what releases may spend, in each of the usual definitions.
+"""Privacy targets: limits on releases, in each of the usual definitions.
 
 Each class carries its own rules, so calibration and accountants need not know which one they have.
-`RenyiDP` and `ApproxDP` look at the sum of Rényi divergences (`privrl.accounting.filters` proves
+`RenyiDP` and `ApproxDP` limit the sum of Rényi divergences (`privrl.accounting.filters` proves
 that their budgets hold). `PureDP` and `ZeroConcentratedDP` add one exact number for each release,
 its pure epsilon or its rho, as a `Fraction`.
 """
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Self
+from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _LONGEST: Final = 4096  # bits of a denominator, beyond which a rational is roun
 
 
 class Target(ABC):
-    """What releases may spend together."""
+    """A limit on the joint cost of releases."""
 
     #: Rényi orders that an accountant has to keep for this target.
     orders: tuple[float, ...] = ()
@@ -63,27 +63,27 @@ class Target(ABC):
         """Return the target a little smaller, so that rounded sums still meet the original."""
 
     def missing(self, cost: Cost) -> str:
-        """Return why no amount of noise lets such a cost meet the target; empty if it may."""
+        """Return why no amount of noise lets such a cost meet the target; empty if some may."""
         return ""
 
     @abstractmethod
     def gaussian_sigma(self, norm: float) -> float:
-        """Return about the sigma of Gaussian noise that hides a change of a norm > 0 in counts."""
+        """Return an approximate sigma of Gaussian noise that hides a norm > 0, in counts."""
 
     @abstractmethod
     def laplace_scale(self, total: float, cells: int) -> float:
-        """Return about the scale of Laplace noise that hides a change by a total > 0 in counts.
+        """Return an approximate scale of Laplace noise that hides a total change > 0, in counts.
 
-        ``cells`` is the number of cells that change; all numbers above 2 count as 2.
+        ``cells`` is the number of changed cells; all numbers above 2 count as 2.
         """
 
     @abstractmethod
     def deciding_order(self, orders: FloatArray, rdp: FloatArray) -> int:
-        """Return the index of the order at which the budget is kept, if a curve is planned."""
+        """Return the index of the order at which the budget is kept, for a planned curve."""
 
 
 class CurveTarget(Target):
-    """A target that Rényi divergences meet: as a budget it is kept at one order."""
+    """A limit on Rényi divergences: as a budget it is kept at one order."""
 
     epsilon: float
 
@@ -97,7 +97,7 @@ class CurveTarget(Target):
 
     @abstractmethod
     def keeps(self, order: float, rdp: float) -> bool:
-        """Whether a Rényi divergence, at the order that decides, is within the budget."""
+        """Whether a Rényi divergence at the deciding order is within the budget."""
 
     def keeps_alone(self, first: Cost, row: int = 0) -> bool:
         """Whether the first release is within the budget by its own privacy profile."""
@@ -105,23 +105,36 @@ class CurveTarget(Target):
 
     @abstractmethod
     def spent_at(self, order: float, rdp: float) -> float:
-        """Return the epsilon that a divergence at the deciding order means."""
+        """Return the epsilon that a divergence at the deciding order implies."""
 
 
 class SumTarget(Target):
-    """A target for an exact sum: each release adds one rational number."""
+    """A limit on an exact sum: each release adds one rational number."""
 
     unit: str  # the name of the number
+    _named: ClassVar[str]  # the field with the limit
+
+    def __post_init__(self) -> None:
+        limit = check_positive(self._named, self._size, "smaller means more privacy")
+        object.__setattr__(self, self._named, limit)
 
     @property
-    @abstractmethod
+    def _size(self) -> float:
+        return cast("float", getattr(self, self._named))
+
+    @property
     def limit(self) -> Fraction:
-        """The largest sum: the decimal number that the user wrote."""
+        """The largest sum, as the decimal number that it prints as."""
+        return Fraction(repr(self._size))
+
+    def strict(self) -> Self:
+        """Return the target with a slightly smaller limit."""
+        return replace(self, **{self._named: self._size * _STRICTER})  # type: ignore[type-var] # it is
 
     @staticmethod
     @abstractmethod
     def amount(cost: Cost) -> Fraction | None:
-        """Return what a cost adds; None if no such number is proven."""
+        """Return the number that a cost adds; None if no such number is proven."""
 
     def excess(self, cost: Cost, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
@@ -131,7 +144,7 @@ class SumTarget(Target):
         return math.log(float_up(count * amount / self.limit)) if amount > 0 else -math.inf
 
     def missing(self, cost: Cost) -> str:
-        """Return that a cost has no such number."""
+        """Return that a cost lacks such a number."""
         if self.amount(cost) is not None:
             return ""
         return f"{type(cost).__name__} has no {self.unit}. {self._instead}"
@@ -177,7 +190,7 @@ class RenyiDP(CurveTarget):
         return norm * math.sqrt(self.order / 2 / self.epsilon)
 
     def laplace_scale(self, total: float, cells: int) -> float:
-        """Return about the scale."""
+        """Return an approximate scale."""
         # A sum of small losses is like a Gaussian's, of large ones like the largest of them.
         return total * max(math.sqrt(self.order / self.epsilon) / 2, 1 / self.epsilon)
 
@@ -249,11 +262,11 @@ class ApproxDP(CurveTarget):
         return -math.log1p(excess / log_delta)
 
     def gaussian_sigma(self, norm: float) -> float:
-        """Return about the sigma, by the exact profile (Balle and Wang, 2018)."""
+        """Return an approximate sigma, by the exact profile (Balle and Wang, 2018)."""
         epsilon, log_delta = min(max(self.epsilon, _TINY), 1 / _TINY), math.log(self.delta)
 
         def excess(shift: float) -> float:
-            """Return how far delta is above the target's, in logarithms."""
+            """Return the excess of delta over the target's, in logarithms."""
             ahead = float(special.log_ndtr(shift / 2 - epsilon / shift))
             gap = epsilon + float(special.log_ndtr(-shift / 2 - epsilon / shift)) - ahead
             return ahead + math.log(-math.expm1(gap)) - log_delta if gap < 0 else -math.inf
@@ -265,7 +278,7 @@ class ApproxDP(CurveTarget):
         return norm / _root(excess, shift, 2 * shift)
 
     def laplace_scale(self, total: float, cells: int) -> float:
-        """Return about the scale, by the exact profile of one or two cells."""
+        """Return an approximate scale, by the exact profile of one or two cells."""
         delta = max(self.delta, _TINY)
         least = -math.log1p(-delta)  # half of what the largest loss is above epsilon
 
@@ -281,7 +294,7 @@ class ApproxDP(CurveTarget):
         return (math.log(self.delta) - free) / (orders - 1)
 
     def deciding_order(self, orders: FloatArray, rdp: FloatArray) -> int:
-        """Return the index of an order that lets a curve be spent as often as any order does.
+        """Return the index of an order that admits a curve as often as any order does.
 
         Among those it is the one nearest to the best for Gaussian noise, which leaves most for
         other releases. `UNDECIDED` where the curve is zero.
@@ -330,24 +343,12 @@ class PureDP(SumTarget):
     unit = "pure epsilon"
     amount = staticmethod(pure_ratio)
     _instead = "Add Laplace noise, or give an ApproxDP target."
-
-    def __post_init__(self) -> None:
-        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
-        object.__setattr__(self, "epsilon", epsilon)
+    _named = "epsilon"
 
     @property
     def stated_delta(self) -> float:
         """Zero."""
         return 0.0
-
-    @property
-    def limit(self) -> Fraction:
-        """Epsilon, as the decimal number that it prints as."""
-        return Fraction(repr(self.epsilon))
-
-    def strict(self) -> Self:
-        """Return the target with a slightly smaller epsilon."""
-        return replace(self, epsilon=self.epsilon * _STRICTER)
 
     def gaussian_sigma(self, norm: float) -> float:
         """Return a start for a search; Gaussian noise has no pure epsilon."""
@@ -362,8 +363,8 @@ class PureDP(SumTarget):
 class ZeroConcentratedDP(SumTarget):
     """Zero-concentrated differential privacy: at each order a > 1, at most ``rho * a`` (nats).
 
-    Bun and Steinke (2016), Definition 1.1. The rho of costs adds up exactly (Lemma 1.7). A cost
-    counts only with a proof over all orders: that of Gaussian noise is known, a pure epsilon gives
+    Bun and Steinke (2016), Definition 1.1. The rhos of costs add up exactly (Lemma 1.7). A cost
+    needs a proof over all orders: Gaussian noise has a known rho, a pure epsilon gives
     ``epsilon² / 2`` (Proposition 1.4), and other costs are refused.
 
     Raises
@@ -377,19 +378,7 @@ class ZeroConcentratedDP(SumTarget):
     unit = "rho"
     amount = staticmethod(zcdp_rho)
     _instead = "Add Gaussian or Laplace noise, or give an ApproxDP target."
-
-    def __post_init__(self) -> None:
-        rho = check_positive("rho", self.rho, "smaller means more privacy")
-        object.__setattr__(self, "rho", rho)
-
-    @property
-    def limit(self) -> Fraction:
-        """Rho, as the decimal number that it prints as."""
-        return Fraction(repr(self.rho))
-
-    def strict(self) -> Self:
-        """Return the target with a slightly smaller rho."""
-        return replace(self, rho=self.rho * _STRICTER)
+    _named = "rho"
 
     def gaussian_sigma(self, norm: float) -> float:
         """Return the sigma: ``norm² / (2 sigma²)`` is rho."""
@@ -403,14 +392,14 @@ class ZeroConcentratedDP(SumTarget):
 def target_of(
     epsilon: float, delta: float = DEFAULT_DELTA, renyi_order: float | None = None
 ) -> Target:
-    """Return the target that numbers name.
+    """Return the target with the given parameters.
 
     Parameters
     ----------
     epsilon : float
         > 0, in nats.
     delta : float
-        The probability with which epsilon may be exceeded, >= 0 and < 1; 0 is pure privacy.
+        >= 0 and < 1; 0 means pure privacy.
     renyi_order : float, optional
         In place of ``delta``: the Rényi order > 1 that ``epsilon`` bounds.
 
@@ -425,12 +414,12 @@ def target_of(
 
 
 def check_target(target: object, otherwise: str = "") -> None:
-    """Check that a target is one, and show what to write in place of a number.
+    """Check that an argument is a target; the message shows how to write one.
 
     Raises
     ------
     ValueError
-        If it is none; the message ends with ``otherwise``.
+        If it is not; the message ends with ``otherwise``.
     """
     if not isinstance(target, Target):
         raise wrong_target(
@@ -439,7 +428,7 @@ def check_target(target: object, otherwise: str = "") -> None:
 
 
 def wrong_target(target: object, *kinds: type[Target], otherwise: str = "") -> ValueError:
-    """Return the refusal of what is no target of some kinds."""
+    """Return the error for a target of the wrong kind."""
     hint = ""
     if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
         hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or RenyiDP(2, {target!r})"
@@ -460,14 +449,14 @@ def float_up(value: Fraction) -> float:
 
 
 def short(value: Fraction) -> Fraction:
-    """Return a rational, made larger by less than 2^-1074 where it has very many digits."""
+    """Return a rational, rounded up by less than 2^-1074 if it has very many digits."""
     if value.denominator.bit_length() <= _LONGEST:
         return value
     return Fraction(math.ceil(value * _UNIT), _UNIT)
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return where an excess that rises is nothing, between two numbers > 0, by bisection."""
+    """Return the root of a rising excess between two numbers > 0, by bisection."""
     while high > low * (1 + 1e-14):
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)

@@ -1,4 +1,4 @@
-"""What one use of a mechanism costs, exactly, and under which relation.
+"""The exact cost of one use of a mechanism, under a neighbouring relation.
 
 A `Relation` lists the neighbouring data sets, as the changes that it makes to tables of counts. A
 `Cost` gives the cost of a release under it: Rényi divergence, delta and epsilon. Further costs are

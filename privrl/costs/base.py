@@ -1,10 +1,10 @@
-"""Costs: what one use of a mechanism costs, as immutable data.
+"""Costs: the privacy of one use of a mechanism, as immutable data.
 
-A cost knows its own privacy and nothing of who accounts for it. Whatever has the four members of
-`Cost` can be composed by every accountant and met by every calibration.
+A cost knows its own privacy and nothing about accountants. Every accountant can compose, and every
+calibration can use, any object with the four members of `Cost`.
 
-Two more things a class may say of itself, and never inherits, since a subclass may be anything:
-that equal costs cost the same, now and later (``fixed``), and how many costs are worked out at once
+A class may also declare two properties, which are never inherited since a subclass may do anything:
+that equal costs cost the same, now and later (``fixed``), and how to evaluate many costs at once
 (``bulk_key`` and ``bulk``, see `Bulk`).
 """
 
@@ -38,16 +38,16 @@ from privrl.numerics.upwards import (
     two_sum,
 )
 
-_COARSE = 256  # points of the grids that tell which products of pairs can cost most
+_COARSE = 256  # points of the grids that find the most expensive products of pairs
 _LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
 
 
 class Cost(Protocol):
-    """What an accountant needs to know about one use of a mechanism."""
+    """The privacy of one use of a mechanism, as accountants need it."""
 
     @property
     def relation(self) -> Relation:
-        """The neighbouring relation that the numbers below are about."""
+        """The neighbouring relation of the numbers below."""
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1, the orders on the last axis."""
@@ -60,41 +60,41 @@ class Cost(Protocol):
 
 
 class Bulk(Protocol):
-    """What costs of one class, relation, table and bound have in common: they are had at once."""
+    """A group of costs of one class, relation, table and bound, evaluated at once."""
 
     def numbers(self, cost: Any) -> tuple[float, ...]:
-        """Return what tells one of them from another."""
+        """Return the parameters that distinguish one cost of the group from another."""
 
     def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
         """Return their divergences, shape (n, n_orders), from numbers of shape (n, ...)."""
 
     def at_most(self, cost: Any, order: float) -> float:
-        """Return at once a bound on the divergence of one of them."""
+        """Return a quick upper bound on the divergence of one of them."""
 
 
 class InBulk(Cost, Protocol):
-    """A cost that says how many like it are worked out at once."""
+    """A cost that can be evaluated at once with others of its group."""
 
     @property
     def bulk_key(self) -> tuple[object, ...]:
-        """What costs of this class that go together have in common, beside their relation."""
+        """The common parameters of a group of this class, apart from the relation."""
 
     def bulk(self) -> Bulk:
-        """Return how those of one key are worked out."""
+        """Return the evaluation of a group with this key."""
 
 
 def is_fixed(cost: Cost) -> bool:
-    """Whether equal costs cost the same, now and later, as its class says for itself."""
+    """Whether equal costs cost the same, now and later, as the cost's own class declares."""
     return "fixed" in vars(type(cost)) and bool(cost.fixed)  # type: ignore[attr-defined] # it has
 
 
 def have_bulk(costs: tuple[Cost, ...]) -> TypeGuard[tuple[InBulk, ...]]:
-    """Whether each cost's class says for itself how many like it are worked out at once."""
+    """Whether each cost's own class declares how to evaluate many at once."""
     return all("bulk" in vars(type(cost)) for cost in costs)
 
 
 class PairsCost(InHtml, ABC):
-    """What costs share that are those of products of dominating pairs."""
+    """The base of costs that are given by products of dominating pairs."""
 
     sharp_end: ClassVar[bool] = True
     """Whether the largest loss may have mass of its own, which a grid would blur."""
@@ -103,7 +103,7 @@ class PairsCost(InHtml, ABC):
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
 
-        None where all that is known is the Rényi divergence.
+        None if only the Rényi divergence is known.
         """
 
     @abstractmethod
@@ -151,25 +151,23 @@ class NoPrivacy(InHtml):
 
 @dataclass(frozen=True)
 class Together(PairsCost):
-    """What several releases of the same data cost at once: their Rényi divergences add up.
+    """The cost of several releases of the same data at once: their Rényi divergences add up.
 
-    Made by `together`, which also takes batches. For the transitions and rewards of one draw,
-    say, each with a prior and weight of its own. ``delta`` is that of products of the parts'
-    dominating pairs where they have such.
+    Made by `together`, which also takes batches. An example is one draw of transitions and rewards,
+    each with its own prior and weight. ``delta`` uses the products of the parts' dominating pairs
+    where the parts have such pairs.
 
     Raises
     ------
     ValueError
-        If there is none, their relations differ, or one is a `BatchCost`.
+        If ``parts`` is empty, their relations differ, or one is a `BatchCost`.
     """
 
     parts: tuple[Cost, ...]
 
     def __init__(self, parts: Sequence[Cost]) -> None:
         object.__setattr__(self, "parts", tuple(parts))
-        _check_one_relation("parts", self.parts)
-        if any(isinstance(part, BatchCost) for part in self.parts):
-            raise ValueError("parts must be costs of one run, got a BatchCost; use together().")
+        _check_one_run("parts", self.parts, "use together()")
 
     @property
     def relation(self) -> Relation:
@@ -201,7 +199,7 @@ class Together(PairsCost):
 
     @property
     def fixed(self) -> bool:
-        """Whether all parts are."""
+        """Whether all parts are fixed."""
         return all(map(is_fixed, self.parts))
 
 
@@ -212,20 +210,18 @@ class BatchCost(InHtml):
     Raises
     ------
     ValueError
-        If there is none, their relations differ, or one is itself a `BatchCost`.
+        If ``rows`` is empty, their relations differ, or one is itself a `BatchCost`.
     """
 
     rows: tuple[Cost, ...]
 
     def __init__(self, rows: Sequence[Cost]) -> None:
         object.__setattr__(self, "rows", tuple(rows))
-        _check_one_relation("rows", self.rows)
-        if any(isinstance(row, BatchCost) for row in self.rows):
-            raise ValueError("rows must be costs of one run each, got a BatchCost; list its rows.")
+        _check_one_run("rows", self.rows, "list its rows")
 
     @property
     def fixed(self) -> bool:
-        """Whether all rows are."""
+        """Whether all rows are fixed."""
         return all(map(is_fixed, self.rows))
 
     @property
@@ -247,13 +243,13 @@ class BatchCost(InHtml):
 
 
 def together(parts: Sequence[Cost]) -> Cost:
-    """Return what several releases of the same data cost when made at once.
+    """Return the cost of several releases of the same data at once.
 
     Parameters
     ----------
     parts : sequence of Cost
-        Their relations agree, and so do the numbers of rows of those that are a
-        `BatchCost`; the cost of a single release goes with every row.
+        All parts share a relation, and each `BatchCost` has the same number of rows; the cost of
+        a single release is combined with every row.
 
     Returns
     -------
@@ -273,7 +269,7 @@ def together(parts: Sequence[Cost]) -> Cost:
 
 
 def tables_released(cost: Cost) -> set[str | None]:
-    """Return the names of the relation's tables that a cost is about, where it says so."""
+    """Return the names of the relation's tables that a cost covers, if it names them."""
     match cost:
         case Together():
             return {name for part in cost.parts for name in tables_released(part)}
@@ -283,9 +279,9 @@ def tables_released(cost: Cost) -> set[str | None]:
 
 
 def pure_ratio(cost: Cost) -> Fraction | None:
-    """Return the epsilon (nats) of pure privacy, with ``delta = 0``; None where a cost has none.
+    """Return the epsilon (nats) of pure privacy, with ``delta = 0``; None if a cost lacks one.
 
-    Exactly where its class states it, as ``pure_ratio``; else from its ``pure_epsilon``.
+    It is exact if the class declares it as ``pure_ratio``; otherwise it is the ``pure_epsilon``.
     """
     if type(cost) is Together:
         return _sum_of(pure_ratio, cost.parts)
@@ -293,10 +289,10 @@ def pure_ratio(cost: Cost) -> Fraction | None:
 
 
 def zcdp_rho(cost: Cost) -> Fraction | None:
-    """Return a rho with ``rdp(a) <= rho * a`` at every order a > 1; None where none is proven.
+    """Return a rho with ``rdp(a) <= rho * a`` at every order a > 1; None if none is proven.
 
-    A class states its own, as ``rho``. A pure epsilon gives ``epsilon² / 2`` (Bun and Steinke,
-    2016, Proposition 1.4). The divergences at a grid of orders would prove nothing about others.
+    A class declares its own, as ``rho``. A pure epsilon gives ``epsilon² / 2`` (Bun and Steinke,
+    2016, Proposition 1.4). The divergences at a grid of orders prove nothing about others.
     """
     if type(cost) is Together:
         return _sum_of(zcdp_rho, cost.parts)
@@ -305,14 +301,14 @@ def zcdp_rho(cost: Cost) -> Fraction | None:
 
 
 def _sum_of(number: Callable[[Cost], Fraction | None], parts: Sequence[Cost]) -> Fraction | None:
-    """Return the sum of a number of all parts; None where one has none."""
+    """Return the sum of a number over all parts; None if a part lacks it."""
     each = [(number(part), n) for part, n in _counted(parts)]
     known = [n * value for value, n in each if value is not None]
     return sum(known, Fraction(0)) if len(known) == len(each) else None
 
 
 def _stated(cost: Cost, *names: str) -> Fraction | None:
-    """Return the first finite number that a cost's own class states; a subclass inherits none."""
+    """Return the first finite number that a cost's own class declares; subclasses inherit none."""
     for name in names:
         own = is_fixed(cost) or name in vars(type(cost))
         value = getattr(cost, name, math.inf) if own else math.inf
@@ -322,14 +318,14 @@ def _stated(cost: Cost, *names: str) -> Fraction | None:
 
 
 def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False) -> None:
-    """Check that a relation's vectors say by how much the cells of a table change.
+    """Check that a relation's vectors list the changes of a table's cells.
 
     Parameters
     ----------
     relation, table
-        What is released; by default the relation's first table.
+        The released table; by default the relation's first table.
     or_sums : bool
-        Whether a bound on the sum of all changes will do as well.
+        Whether a bound on the sum of all changes is enough.
 
     Raises
     ------
@@ -343,14 +339,14 @@ def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False)
     ):
         if name in known:
             raise ValueError(
-                f"table must be one whose change vectors are about cells, got {shown(name)}, of "
+                f"table must have change vectors that list cells, got {shown(name)}, for "
                 "which "
-                f"{str(relation)!r} knows the {what} of a change only; it is for {noise} noise."
+                f"{str(relation)!r} bounds only the {what} of a change; use {noise} noise."
             )
 
 
 def check_cost(cost: object) -> None:
-    """Check that something is a cost, before it is charged."""
+    """Check that an argument is a cost, before it is charged."""
     if not (hasattr(cost, "relation") and hasattr(cost, "rdp")):
         raise ValueError(
             "cost must be a cost, such as those of privrl.costs or a mechanism's, got "
@@ -359,9 +355,9 @@ def check_cost(cost: object) -> None:
 
 
 def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:
-    """Return each part once, and how often it is there.
+    """Return each distinct part with its count.
 
-    A model of many tables has one part many times; others need not be hashable.
+    A model of many tables repeats one part many times; other parts need not be hashable.
     """
     times = Counter(map(id, parts))
     each = {id(part): part for part in parts}
@@ -378,7 +374,7 @@ def check_epsilons(epsilon: ArrayLike) -> FloatArray:
 
 
 def check_delta(delta: float) -> float:
-    """Return delta as a float if it lies strictly between 0 and 1."""
+    """Return delta as a float if it is strictly between 0 and 1."""
     if not isinstance(delta, int | float | np.floating) or not 0 < delta < 1:
         raise ValueError(
             f"delta must be a number > 0 and < 1, got {shown(delta)}; 1e-5 or less is usual."
@@ -402,7 +398,7 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         The least epsilon >= 0 at which delta is met, from above. Infinite where no finite one
         was found.
     """
-    # Lower by more than logarithms and exponentials round away.
+    # Lower by more than the rounding of logarithms and exponentials.
     wanted = np.log(check_delta(delta)) - 1e-12
 
     def excess(epsilon: float) -> float:
@@ -429,9 +425,9 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
 def sharpened(
     profile: Callable[[FloatArray], FloatArray], rdp: Callable[[FloatArray], FloatArray]
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return the better of a privacy profile and of what the Rényi divergences say.
+    """Return the better of a privacy profile and the conversion of the Rényi divergences.
 
-    A grid blurs the end of a bounded loss, which large orders see sharply.
+    A grid blurs the end of a bounded loss, which large orders resolve sharply.
     """
     return lambda epsilon: np.minimum(profile(epsilon), best_log_delta(rdp, epsilon))
 
@@ -441,7 +437,7 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
     options = cost.dominating_pairs()
     if options is None:
         return partial(best_log_delta, cost.rdp)
-    # What may lose most comes first, and most often costs most.
+    # Products with the largest losses come first; they usually cost most.
     if len(options) > 1 and any(pairs.total() > 1 for pairs in options):
         options = sorted(options, key=_largest_loss, reverse=True)
     profiles = [_product_profile(pairs, least) for pairs in options]
@@ -451,7 +447,7 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
         flat = epsilon.ravel() * (1 - FEW)
         worst = np.full_like(flat, -np.inf)
         for pairs, profile in zip(options, profiles, strict=True):
-            # What is nowhere above the worst so far need not be known exactly.
+            # A product that is nowhere above the worst so far can stay inexact.
             at = _quick_bound(pairs, flat) > worst if np.isfinite(worst).any() else flat >= 0
             if at.any():
                 worst[at] = np.maximum(worst[at], profile(flat[at]))
@@ -461,13 +457,13 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
 
 
 def _largest_loss(pairs: "Counter[Pair]") -> float:
-    """Return about the largest loss that matters."""
+    """Return an estimate of the largest relevant loss."""
     with np.errstate(all="ignore"):
         return sum(n * pair.loss_range(_LEVELS[0])[1] for pair, n in pairs.items())
 
 
 def _quick_bound(pairs: "Counter[Pair]", epsilon: FloatArray) -> FloatArray:
-    """Return a loose bound on log delta, where one is known quickly."""
+    """Return a loose bound on log delta, if a quick one is known."""
     if pairs.total() == 1:
         return np.zeros_like(epsilon)
     return product_profile(frozenset(pairs.items()), _LEVELS[0], _COARSE).log_delta(epsilon)
@@ -494,7 +490,7 @@ def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArr
     return log_delta
 
 
-def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
+def _check_one_run(name: str, costs: tuple[Cost, ...], otherwise: str) -> None:
     if not costs:
         raise ValueError(f"{name} must hold at least one cost, got none.")
     for cost in costs:
@@ -505,3 +501,5 @@ def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
                 f"{name} must share one neighbouring relation, got "
                 f"{str(costs[0].relation)!r} and {str(cost.relation)!r}."
             )
+    if any(isinstance(cost, BatchCost) for cost in costs):
+        raise ValueError(f"{name} must be costs of one run each, got a BatchCost; {otherwise}.")

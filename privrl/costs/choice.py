@@ -1,10 +1,10 @@
-"""What one choice by an exponential mechanism costs.
+"""The cost of one choice by an exponential mechanism.
 
 An option of score ``s`` is chosen with a probability proportional to ``exp(s / scale)``, and no
 score changes between neighbours by more than a sensitivity. So the logarithms of two options'
-weights move apart by the *spread*, ``η = 2 sensitivity / scale``, at the most. Weights are divided
-by their sum, which is common to all options: the privacy losses of all outcomes lie in one
-interval of length η, wherever that is.
+weights move apart by at most the *spread*, ``η = 2 sensitivity / scale``. Weights are divided by
+their sum, which is common to all options: the privacy losses of all outcomes are within one
+interval of length η, whose position is arbitrary.
 
 **The privacy profile.** Among pairs of distributions with losses in ``[t − η, t]`` those with two
 outcomes, at the ends of the interval, have the largest delta (a mean of a convex function of the
@@ -20,10 +20,9 @@ the second. That pair dominates every choice of this spread, whatever was chosen
 
 **Rényi divergence.** With ``K(λ)`` the logarithm of the mean of ``e^(λ l)`` under the second
 distribution, ``K(0) = K(1) = 0``. ``K''`` is the variance of a number in an interval of length η,
-at most ``η²/4``. So ``K(λ) <= λ (λ − 1) η²/8``, and the divergence is at most ``λ η²/8``; nor is it
-more than η. The dominating pair's own would be nearly ``λ η²/6``, as ``t`` may be another at every
-epsilon: for sums of many, Rényi divergence can be the better of the two, and the better one is
-taken.
+at most ``η²/4``. So ``K(λ) <= λ (λ − 1) η²/8``, and the divergence is at most ``λ η²/8``, and at
+most η. The dominating pair's own would be nearly ``λ η²/6``, as ``t`` may differ for every epsilon:
+for sums of many, Rényi divergence can be the better of the two, and the better one is used.
 
 References
 ----------
@@ -66,7 +65,7 @@ class ChoiceCost(PairsCost):
     scale : float
         > 0; larger is closer to an even choice, and more private.
     sensitivity : float
-        By how much any of the scores may change between neighbours, > 0.
+        The largest change of any score between neighbours, > 0.
     relation : Relation
         Which data sets are neighbours.
 
@@ -93,7 +92,7 @@ class ChoiceCost(PairsCost):
 
     @property
     def spread(self) -> float:
-        """How far two options' log-weights may move apart, η (nats), never rounded down."""
+        """The largest change of the difference of two log-weights, η (nats), never rounded down."""
         return float(quotient_up(2 * self.sensitivity, self.scale))
 
     @property
@@ -128,13 +127,13 @@ class ChoicePair:
         return np.minimum(orders * self.spread**2 / 6, self.spread)
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
-        """Return ``log delta`` at each epsilon >= 0, minus infinity where there is no such loss."""
+        """Return ``log delta`` at each epsilon >= 0, minus infinity beyond the largest loss."""
         below = np.minimum(np.asarray(epsilon, np.float64) - self.spread, 0.0) / 2
         with np.errstate(divide="ignore"):
             return 2 * np.log(-np.expm1(below)) - math.log(-math.expm1(-self.spread))
 
     def loss_range(self, _: float) -> tuple[float, float]:
-        """Return the ends of the losses: what is between them is resolved whatever the level."""
+        """Return the ends of the losses: all losses between them are resolved at every level."""
         return -self.spread, self.spread
 
     def grid_masses(self, step: float, first: int, last: int) -> tuple[FloatArray, float]:

@@ -13,12 +13,12 @@ from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import FEW
 
 #: Orders at which curves are kept when the user names none: dense enough that the best of
-#: them converts to within a tenth of a percent of the best order there is; and those by
-#: which people state budgets.
+#: them converts to within a tenth of a percent of the best possible order; and the usual
+#: orders of budgets.
 DEFAULT_ORDERS: FloatArray = np.union1d(
     1 + np.geomspace(1e-6, 1e6, 480), [1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64]
 )
-#: Nats beyond which nothing is left that a float could hold, and nothing changes any more.
+#: Nats beyond which results underflow, so that nothing changes any more.
 FARTHEST = 1e90
 DEFAULT_ORDERS.flags.writeable = False
 
@@ -31,7 +31,7 @@ def rdp_to_epsilon(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> Flo
     orders : array, shape (n,)
         Rényi orders > 1.
     rdp : array, shape (..., n)
-        Rényi divergence at those orders, in nats; infinite where there is none.
+        Rényi divergence at those orders, in nats; may be infinite.
     delta : array_like
         Each in (0, 1); broadcast against the leading axes of ``rdp``.
 
@@ -44,7 +44,7 @@ def rdp_to_epsilon(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> Flo
 
 
 def epsilon_by_order(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> FloatArray:
-    """Return the epsilon that each order implies, below 0 perhaps; shapes as `rdp_to_epsilon`."""
+    """Return the epsilon that each order implies, possibly < 0; shapes as `rdp_to_epsilon`."""
     log_delta = np.log(np.asarray(delta, np.float64))[..., None]
     # log(λ − 1) − λ log(λ) / (λ − 1), without cancellation at large orders
     share, log_order, more = _log_share(orders), np.log(orders), orders - 1
@@ -61,7 +61,7 @@ def rdp_to_log_delta(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) ->
 
 
 def log_delta_by_order(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) -> FloatArray:
-    """Return the log delta that each order implies, above 0 perhaps; shapes as before."""
+    """Return the log delta that each order implies, possibly > 0; shapes as before."""
     epsilon, more = np.minimum(epsilon, FARTHEST)[..., None], orders - 1
     # With the order's own terms written as one: log(1 − 1/λ)^λ / (λ − 1).
     own, log_more = orders * _log_share(orders), np.log(more)
@@ -78,7 +78,7 @@ def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray)
     """Return `rdp_to_log_delta` at the best of all orders, for a curve that is a function.
 
     The default orders are refined three times around the best of them, for each epsilon.
-    Whatever the orders, the result is an upper bound.
+    The result is an upper bound for any choice of orders.
     """
     flat = epsilon.reshape(-1, 1)
     orders = np.broadcast_to(DEFAULT_ORDERS, (len(flat), len(DEFAULT_ORDERS)))

@@ -1,6 +1,6 @@
 """The papers' Rényi curves of one change vector: looser than the exact divergence.
 
-They are what ``DirichletCost(bound=...)`` knows by name:
+`DirichletCost` knows them by the names of its ``bound``:
 
 - ``"dps"``: Ponnoprat, *Differential privacy of Dirichlet posterior sampling* (DPS below),
   Corollary 3;
@@ -22,7 +22,7 @@ from privrl.numerics.upwards import FEW
 Numbers = float | FloatArray  # of one release, or of several, broadcast against the orders
 
 #: From a change vector, the weight, the prior and orders > 1 to a bound on the divergence (nats)
-#: of ``Dirichlet(weight * counts + alpha)`` at each order, infinite where it says nothing.
+#: of ``Dirichlet(weight * counts + alpha)`` at each order, infinite where it does not apply.
 RdpBound = Callable[[ChangeVector, Numbers, Numbers, FloatArray], FloatArray]
 
 
@@ -45,10 +45,10 @@ def dkl_rdp(
 ) -> FloatArray:
     """Return ``λ/2 weight² Δ₂² ψ'(1 + g)``, where ``alpha = 1 + g + (λ − 1) weight Δ∞``.
 
-    That is DKL's Theorem 1 in the general form of its Remark 1, which asks for ``g >= 0``:
+    That is DKL's Theorem 1 in the general form of its Remark 1, which requires ``g >= 0``:
     `dps_rdp` up to the order ``1 + (alpha − 1) / (weight Δ∞)``, infinite beyond. At the order
     that Algorithm 1 was run for, where ``g = 3 (λ − 1) weight Δ∞``, it is the algorithm's
-    claim; under Remark 2, too, if ``alpha`` includes ``weight`` times the known lower bound.
+    claim, and also under Remark 2 if ``alpha`` includes ``weight`` times the known lower bound.
     """
     _, largest = sensitivities([vector])
     # The slack is for rounding where g = 0; the value is a bound on either side of that.
@@ -70,14 +70,14 @@ def geumlek_rdp(
 
         [log B(u + (λ − 1)(u − v)) − λ log B(u) + (λ − 1) log B(v)] / (λ − 1),
 
-    so the Hessian must be bounded on the whole way from ``v`` through ``u`` to
-    ``u + (λ − 1)(u − v)``. A cell of that way is at least ``alpha − (λ − 1) weight Δ∞``, and
-    the way must stay positive: hence the range of orders. The Hessian is
-    ``diag ψ'(u_i) − ψ'(sum u) 1 1ᵀ``, positive definite, of norm below ``max ψ'(u_i)`` and as
-    close to it as one likes where the other cells are large: the supremum is ``ψ'`` of that
+    so the Hessian must be bounded on the whole segment from ``v`` through ``u`` to
+    ``u + (λ − 1)(u − v)``. A cell on that segment is at least ``alpha − (λ − 1) weight Δ∞``, and
+    the segment must stay positive: hence the range of orders. The Hessian is
+    ``diag ψ'(u_i) − ψ'(sum u) 1 1ᵀ``, positive definite, of norm below ``max ψ'(u_i)`` and
+    arbitrarily close to it if the other cells are large: the supremum is ``ψ'`` of that
     least cell, and the bound is twice `dps_rdp`. (Taylor's theorem gives ``λ/2`` for ``λ``.)
 
-    Over the data alone, as (6) is printed, the supremum would be ``ψ'(alpha)``. That is no
+    Over the data alone, as (6) is printed, the supremum would be ``ψ'(alpha)``. That is not a
     bound: it stays finite where the divergence is infinite.
     """
     return 2 * dps_rdp(vector, weight, alpha, orders)
@@ -88,7 +88,7 @@ BOUNDS: dict[str, RdpBound] = {"dps": dps_rdp, "dkl": dkl_rdp, "geumlek": geumle
 
 
 def _furthest(largest: float, weight: Numbers, alpha: Numbers, orders: FloatArray) -> FloatArray:
-    """Return the least concentration on the proofs' way at each order."""
+    """Return the least concentration on the segment of the proofs at each order."""
     # A little further than neighbours go: near the end the last digits of the way decide.
     return alpha - (1 + FEW) * ((orders - 1) * weight * largest)
 

@@ -1,4 +1,4 @@
-"""What one draw from a Dirichlet posterior costs."""
+"""The cost of one draw from a Dirichlet posterior."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ class DirichletCost(PairsCost):
     Parameters
     ----------
     weight : float
-        What the counts are multiplied by, > 0; smaller is more private.
+        The factor on the counts, > 0; smaller is more private.
     alpha : float
         The smallest prior pseudo-count of any cell, > 0; larger is more private.
     relation : Relation
@@ -49,9 +49,9 @@ class DirichletCost(PairsCost):
 
     Notes
     -----
-    Exact means: the supremum, over all pairs of neighbouring tables of any size, of the
+    Exact means the supremum, over all pairs of neighbouring tables of any size, of the
     divergence between the two laws of the released table. See `privrl.costs.profiles` for the
-    dominating pairs. ``delta`` is exact too where each change vector is one cell or a pair
+    dominating pairs. ``delta`` is also exact where each change vector is one cell or a pair
     ``(+m, -m)``; for longer vectors it is an upper bound by convolution, about
     2e-4 of epsilon away (`privrl.numerics.convolution`). Under a relation that is sound in Rényi
     divergence only (`ReplaceEpisode`), and for the papers' bounds, it follows from ``rdp``.
@@ -105,7 +105,7 @@ class DirichletCost(PairsCost):
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
 
-        None where the relation or the bound speaks of Rényi divergence only.
+        None if the relation or the bound covers Rényi divergence only.
         """
         if self.bound != "exact" or self.relation.convex_from is not None:
             return None
@@ -117,7 +117,7 @@ class DirichletCost(PairsCost):
         return self.table, self.bound
 
     def bulk(self) -> "DirichletBulk":
-        """Return how costs of this table and bound are worked out at once."""
+        """Return the evaluation of many costs of this table and bound."""
         return DirichletBulk(self.changes, self.bound)
 
     def _pairs(self, vector: ChangeVector) -> "Counter[Pair]":
@@ -133,7 +133,7 @@ class DirichletCost(PairsCost):
 
 
 class DirichletBulk:
-    """Costs of one table and bound, worked out at once."""
+    """Costs of one table and bound, evaluated at once."""
 
     def __init__(self, changes: tuple[ChangeVector, ...], bound: Bound) -> None:
         self._changes, self._bound = changes, bound
@@ -170,11 +170,11 @@ def dirichlet_rdp(
     Parameters
     ----------
     changes : sequence of change vectors
-        What neighbours may change.
+        The differences between neighbours.
     bound : {"exact", "dps", "dkl", "geumlek"}
         As for `DirichletCost`.
     weight, alpha : array_like, shape (...,)
-        Of the releases.
+        Those of the releases.
     orders : array, shape (n_orders,)
         Rényi orders > 1.
 

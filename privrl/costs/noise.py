@@ -1,8 +1,8 @@
-"""What noise on a table of counts costs: Gaussian, Laplace, and both on the integers.
+"""The cost of noise on a table of counts: Gaussian, Laplace, and their discrete versions.
 
-Every cell gets noise of its own, so the privacy loss of a change vector is the sum of its cells'
-losses, and each cell's pair is the noise moved by the amount against the noise where it was.
-Noise is symmetric: gains and losses cost the same.
+Every cell gets independent noise, so the privacy loss of a change vector is the sum of its cells'
+losses, and each cell's pair is the shifted noise against the unshifted noise. Noise is symmetric:
+gains and losses cost the same.
 
 **Gaussian.** The changed cells together are one pair whose shift is the norm of the change.
 
@@ -25,7 +25,7 @@ numbers from 0 to each amount: its law is a short convolution, and delta a sum o
 never more than that of the Gaussian. Two cells that change by the same amount depend on the sum
 of two noises, which are again Gaussian weights on the even and on the odd numbers.
 
-Under a relation with `Relation.convex_from`, whose vectors stand for every way of spreading their
+Under a relation with `Relation.convex_from`, whose vectors represent every way of spreading their
 amounts, the Gaussian stays exact: spreading makes no norm larger. The log-moments of Laplace and
 discrete Laplace are logarithms of sums of exponentials in the amount, so convex, and zero at zero:
 spreading makes no Rényi divergence larger. For the discrete Gaussian the Gaussian's divergence
@@ -77,12 +77,12 @@ def _largest_sum(changes: tuple[ChangeVector, ...]) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _amounts(changes: tuple[ChangeVector, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return by how much cells change, whichever they are and in whichever direction."""
+    """Return the sizes of the changes of cells, without their positions and signs."""
     return tuple(sorted({tuple(sorted(map(abs, vector))) for vector in changes}))
 
 
 def gaussian_rdp(square: float, sigma: ArrayLike, orders: FloatArray) -> FloatArray:
-    """Return ``λ square / (2 sigma²)``, rounded upwards: no more than it is where it is a float."""
+    """Return ``λ square / (2 sigma²)``, rounded upwards: exact where it is a float."""
     return product_up(orders, quotient_up(square, 2 * product_down(sigma, sigma)))
 
 
@@ -106,7 +106,7 @@ def _float_up(value: Fraction | int) -> float:
 class NoisyTable:
     """A table of counts with independent noise on every cell.
 
-    What noise costs, and mechanisms that add it, are such; each adds the size of its noise.
+    The base of noise costs and of the mechanisms that add noise; each adds the size of its noise.
 
     Parameters
     ----------
@@ -132,10 +132,10 @@ class NoisyTable:
 
 
 class NoiseCost(NoisyTable, PairsCost):
-    """What noise costs; a subclass is a frozen dataclass with the size of its noise."""
+    """The cost of noise; a subclass is a frozen dataclass with the size of its noise."""
 
     _whole: ClassVar[bool] = False  # whether the noise, and so each change, is a whole number
-    _by_norm: ClassVar[bool] = False  # whether all that matters is the norm of a change
+    _by_norm: ClassVar[bool] = False  # whether only the norm of a change matters
     _by_sum: ClassVar[bool] = False  # whether no change costs more than all of it in one cell
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ class NoiseCost(NoisyTable, PairsCost):
 
     @abstractmethod
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
-        """Return the pairs of a change of so many cells by each amount > 0."""
+        """Return the pairs for changes of the given numbers of cells by each amount > 0."""
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
@@ -177,7 +177,7 @@ class NoiseCost(NoisyTable, PairsCost):
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
 
-        None where the relation speaks of Rényi divergence only, or of the sum of a change.
+        None if the relation covers Rényi divergence only, or only the sum of a change.
         """
         spreads = self.table in self.relation.sum_only or self.relation.convex_from is not None
         return None if spreads else self._options()
@@ -274,7 +274,7 @@ class GaussianCost(NoiseCost):
         return (self.table,)
 
     def bulk(self) -> "GaussianBulk":
-        """Return how costs of this table are worked out at once."""
+        """Return the evaluation of many costs of this table."""
         return GaussianBulk(self.changes)
 
     def _options(self) -> "list[Counter[Pair]]":
@@ -288,13 +288,13 @@ class GaussianCost(NoiseCost):
 
 
 class GaussianBulk:
-    """Costs of one table, worked out at once."""
+    """Costs of one table, evaluated at once."""
 
     def __init__(self, changes: tuple[ChangeVector, ...]) -> None:
         self._square = largest_square(changes)
 
     def numbers(self, cost: GaussianCost) -> tuple[float]:
-        """Return the deviation of the noise."""
+        """Return the standard deviation of the noise."""
         return (cost.sigma,)
 
     def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
@@ -302,7 +302,7 @@ class GaussianBulk:
         return gaussian_rdp(self._square, numbers, orders)
 
     def at_most(self, cost: GaussianCost, order: float) -> float:
-        """Return the divergence itself, but for rounding."""
+        """Return the divergence itself, up to rounding."""
         return order * self._square / cost.sigma / cost.sigma / 2
 
 
@@ -325,7 +325,7 @@ class LaplaceCost(_PureCost):
 
     Notes
     -----
-    The Rényi divergence is exact, and so is delta where each change vector is one cell or two
+    The Rényi divergence is exact. So is delta if each change vector is one cell, or two cells
     that change by the same amount, such as one replaced record. For longer vectors delta is an
     upper bound by convolution (`privrl.numerics.convolution`), about 3e-4 of epsilon away. Under
     a relation that is sound in Rényi divergence only (`ReplaceEpisode`) it follows from ``rdp``.
@@ -396,11 +396,9 @@ class DiscreteGaussianCost(NoiseCost):
 
     Notes
     -----
-    The Rényi divergence is exact, and so is delta where each change vector is one cell or two
-    that change by the same amount, such as one replaced record. For longer vectors delta is an
-    upper bound by convolution (`privrl.numerics.convolution`), about 3e-4 of epsilon away. Under
-    a relation that is sound in Rényi divergence only (`ReplaceEpisode`) the Rényi divergence is
-    that of `GaussianCost`, an upper bound, and delta follows from it.
+    As accurate as `LaplaceCost`. Under a relation that is sound in Rényi divergence only
+    (`ReplaceEpisode`) the Rényi divergence is that of `GaussianCost`, an upper bound, and delta
+    follows from it.
     """
 
     sigma: float

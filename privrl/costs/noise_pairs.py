@@ -1,4 +1,4 @@
-"""Noise of one size against the same noise moved: the dominating pairs of additive noise."""
+"""The dominating pairs of additive noise: the shifted noise against the unshifted one."""
 
 import math
 from collections import Counter
@@ -74,7 +74,7 @@ class LaplacePair:
         return self.cells * _two_sided_rdp(more, self.shift, more / 2 / (orders - 0.5), 0.0)
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
-        """Return ``log delta`` at each epsilon >= 0, minus infinity where there is no such loss."""
+        """Return ``log delta`` at each epsilon >= 0, minus infinity beyond the largest loss."""
         h = np.maximum(self.cells * self.shift - np.asarray(epsilon), 0.0) / 2
         with np.errstate(divide="ignore"):
             return np.log(-np.expm1(-h) - (self.cells - 1) * h / 2 * np.exp(-h))
@@ -89,7 +89,7 @@ class LaplacePair:
     def grid_masses(self, step: float, first: int, last: int) -> tuple[FloatArray, float]:
         """Connect the dots at the losses ``step * (first .. last)``."""
         s, top = self.shift, self.cells * self.shift
-        bottom = max(-top, step * first, top - 1600)  # further down there is less than e^−790
+        bottom = max(-top, step * first, top - 1600)  # further down the mass is less than e^−790
         # The density bends at zero, and nodes resolve it in panels of no more than a nat.
         few = top - np.arange(1, math.ceil(top - bottom))
         inner = np.concatenate([step * np.arange(first, last + 1), few, [0.0]])
@@ -147,7 +147,7 @@ class DiscreteLaplacePair:
         return total
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
-        """Return ``log delta`` at each epsilon >= 0, minus infinity where there is no such loss."""
+        """Return ``log delta`` at each epsilon >= 0, minus infinity beyond the largest loss."""
         epsilon = np.asarray(epsilon, np.float64)
         with np.errstate(divide="ignore"):
             if len(self.shifts) == 1:
@@ -241,7 +241,7 @@ class DiscreteGaussianPair:
             kept = each > 0
             some, over = put_on_grid(rise * (x[kept] + m / 2), each[kept], (step, first, last))
             masses, beyond = masses + some, beyond + over
-        # What lies outside, by Chernoff's bound: below it moves up, above it is lost.
+        # The mass outside, by Chernoff's bound: below it moves up, above it is lost.
         below, above = np.exp(-((np.array([min(dots[0], 0), max(dots[-1], 0)]) / width) ** 2) / 2)
         masses[0] += below
         return masses, beyond + float(above)
@@ -271,11 +271,12 @@ _GRADED = np.concatenate([np.linspace(0.0, 1.0, 11), 1.1 ** np.arange(1, 200)])
 def _two_sided_rdp(
     c: FloatArray, shift: float, beta: FloatArray, slope: FloatArray | float
 ) -> FloatArray:
-    """Return ``log((1 − β) exp(c s) + β exp(−(c + 1) s)) / c`` for ``c = λ − 1``, all digits kept.
+    """Return ``log((1 − β) exp(c s) + β exp(−(c + 1) s)) / c`` for ``c = λ − 1``, precisely.
 
-    ``slope``, the derivative ``(1 − β) c − β (c + 1) >= 0`` at zero, is given as it would cancel.
+    ``slope``, the derivative ``(1 − β) c − β (c + 1) >= 0`` at zero, is an argument: computing it
+    here would cancel.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # near, where far is what counts
+    with np.errstate(over="ignore", invalid="ignore"):  # near values, where the far ones count
         ahead = c * shift
         bends = (1 - beta) * expm1mx(np.minimum(ahead, 1.0)) + beta * expm1mx(-(c + 1) * shift)
         near = np.log1p(slope * shift + bends) / c
@@ -305,10 +306,10 @@ def put_on_grid(
 
 
 def _lattice_nodes(edges: FloatArray, offset: float) -> tuple[FloatArray, FloatArray]:
-    """Stand in for the points of a lattice between ascending edges, three nodes to each block.
+    """Represent the points of a lattice between ascending edges by three nodes for each block.
 
     Gauss's rule for sums: exact for blocks of up to three points, and for polynomials of degree
-    five on larger ones. Returns nodes and weights, one more axis than ``edges`` taken together.
+    five on larger ones. Returns nodes and weights, with one more axis than ``edges``.
     """
     marks = np.floor(edges - offset)
     points = np.diff(marks, axis=-1)

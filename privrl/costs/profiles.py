@@ -1,6 +1,6 @@
 """The exact privacy profile delta(epsilon) of one changed cell, or of one pair of cells.
 
-A Dirichlet draw is a vector of independent gammas, normalised. Under a neighbouring data set
+A Dirichlet draw is a normalised vector of independent gammas. Under a neighbouring data set
 a changed cell's gamma has another shape; with prior ``a`` and shift ``s = |amount| * weight``
 the dominating pairs of distributions are
 
@@ -9,7 +9,7 @@ the dominating pairs of distributions are
 - ``PAIR``: both at once, which is Beta(a + s, a) against Beta(a, a + s).
 
 In each the privacy loss is linear in one real variable with a log-concave density: ``log g``,
-``−log g`` and ``logit b``; see `privrl.numerics.linear_losses` for what follows from that.
+``−log g`` and ``logit b``; see `privrl.numerics.linear_losses` for the consequences.
 """
 
 import math
@@ -36,7 +36,7 @@ from privrl.numerics.upwards import DIVERGENCE, FEW, outward
 
 
 class Shape(Enum):
-    """What happens to the changed cells of one independent factor."""
+    """The kind of change to the cells of one independent factor."""
 
     UP = "up"
     DOWN = "down"
@@ -82,7 +82,7 @@ def changes_rdp(
     Parameters
     ----------
     changes : sequence of change vectors
-        What neighbours may change; without any the divergence is zero.
+        The differences between neighbours; without any the divergence is zero.
     weight, alpha : array_like, shape (...,)
         Of one release or of several.
     orders : array, shape (n_orders,)
@@ -91,7 +91,7 @@ def changes_rdp(
     Returns
     -------
     array, shape (..., n_orders)
-        In nats, infinite where there is none.
+        In nats; may be infinite.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def changes_rdp(
     moves = (1 + FEW) * np.multiply.outer(amounts, weight)[..., None]
     base = alpha[..., None] + np.maximum(moves, 0.0)
     far = moves * (orders - 1)
-    # So near the limit that rounding would tell, the divergence counts as infinite.
+    # The divergence counts as infinite where rounding near the limit matters.
     finite = -far < base * (1 - 1e-7)
     # A sum in which alpha would be lost: there log-gamma itself is precise enough.
     vast = moves > 1e3 * alpha[..., None]
@@ -184,11 +184,11 @@ class Density:
             self.knee = knee if factor.shape is Shape.UP else -knee
 
     def start(self, epsilon: FloatArray) -> FloatArray:
-        """Where the loss equals epsilon."""
+        """Return the point where the loss equals epsilon."""
         return epsilon / self._factor.shift + self._start
 
     def bend(self, y: FloatArray) -> FloatArray:
-        """Return by how much the log density lies below its mode."""
+        """Return how far the log density is below its mode."""
         match self._factor.shape:
             case Shape.UP:
                 return self._gamma * expm1mx(y)
@@ -223,7 +223,7 @@ def _density(factor: Factor) -> Density:
 
 
 def _start(factor: Factor) -> tuple[float, float]:
-    """Return where the loss is zero, and the sum of what that was added up from."""
+    """Return the point where the loss is zero, and the sum of the absolute terms behind it."""
     a, s = factor.alpha, factor.shift
     apart = math.log1p(s / a)
     if factor.shape is Shape.PAIR:

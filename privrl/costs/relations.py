@@ -1,9 +1,9 @@
-"""Which data sets are neighbours: a relation is a finite set of change vectors.
+"""Neighbouring data sets: a relation is a finite set of change vectors.
 
-A **change vector** lists by how much the cells of a table of counts may differ between two
-neighbouring data sets: ``(+1, -1)`` says that one cell gains one and another loses one.
-Cells that are not listed do not change. All of privrl's guarantees are about these numbers,
-never about the size, the width or the contents of the table.
+A **change vector** lists the differences between the cells of a table of counts for two
+neighbouring data sets: ``(+1, -1)`` means that one cell gains one and another loses one. Cells
+that are not listed do not change. All of privrl's guarantees are about these numbers, never
+about the size, the width or the contents of the table.
 """
 
 import math
@@ -20,7 +20,7 @@ Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
 
 
 class PaperStepWarning(UserWarning):
-    """A guarantee was asked for under a sensitivity that is known to be too small."""
+    """A guarantee uses a sensitivity that is known to be too small."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,25 @@ class Relation:
     Parameters
     ----------
     name : str
-        What one neighbour changes, in words: ``"replace one record"``.
+        The difference between neighbours, in words: ``"replace one record"``.
     tables : mapping of str to iterable of change vectors
-        For each table that is computed from the data, every change vector that two
-        neighbouring data sets can differ by. A table that no neighbour changes has none.
-        A sub-multiset of a listed vector need not be listed: it costs no more.
+        For each table that is computed from the data, all change vectors between neighbouring
+        data sets; empty for a table that does not change. Sub-multisets of a listed vector need
+        not be listed: they cost no more.
     covers_arrival : bool
-        Whether the changes of the table ``"rewards"`` also hold where a reward depends on the
-        state that is arrived in, so that replacing that state changes the reward too.
+        Whether the changes of the table ``"rewards"`` also hold if a reward depends on the next
+        state, so that replacing that state also changes the reward.
     norm_only : collection of str
-        Tables whose vectors bound the Euclidean norm of a change and say nothing of its cells:
+        Tables whose vectors bound the Euclidean norm of a change, but not its cells:
         enough for Gaussian noise, and refused by every other cost.
     convex_from : float, optional
-        If given, each listed vector also stands for every way of spreading its gains, and
+        If given, each listed vector also represents every way of spreading its gains, and
         its losses, over more cells. That is sound in Rényi divergence only, and only for
         priors of at least this much (convexity in the amount); costs with a smaller one
         are refused, and their ``delta`` goes through Rényi divergence.
     sum_only : collection of str
-        Tables whose vectors bound the sum of the sizes of all changes, on whatever cells and of
-        whatever signs: enough for Laplace and for Gaussian noise, and refused by other costs.
+        Tables whose vectors bound the sum of the sizes of all changes, for any cells and
+        signs: enough for Laplace and for Gaussian noise, and refused by other costs.
 
     Raises
     ------
@@ -125,12 +125,12 @@ class Relation:
 
 
 def check_relation(relation: object, default: Relation | None = None) -> Relation:
-    """Return an argument that must be a relation, or the default where it is None.
+    """Return an argument that must be a relation, or the default if it is None.
 
     Raises
     ------
     ValueError
-        If it is no relation.
+        If it is not a relation.
     """
     relation = default if relation is None else relation
     if not isinstance(relation, Relation):
@@ -162,14 +162,14 @@ class AddRemoveRecord(Relation):
 _ARRIVAL = ", rewards paid on arrival"
 _STEP = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
 
-#: The transition table with the cells in which a state follows itself divided by √2. Only such a
-#: cell can change by two, and only in such a cell can a whole episode pile up, so that a change
-#: has a smaller norm: Gaussian noise of one size for this table hides as much with less.
+#: The transition table with its self-loop cells divided by √2. Only such a cell can change by
+#: two, and only in such a cell can a whole episode accumulate. So changes have a smaller norm, and
+#: less Gaussian noise gives the same guarantee.
 DAMPED = "transitions, self-loops damped"
 
-#: The table of rewards with cells of their own for the steps in which a state follows itself,
-#: divided by √2. What a reward adds to its row is not negative, and its norm is at most 1. Rewards
-#: are taken to be paid on arrival: there the change has a smaller norm, for the same reason.
+#: The table of rewards with separate cells for self-loops, divided by √2. A reward adds to its row
+#: nonnegative amounts of norm 1 at most. Rewards are assumed to be paid on arrival: then changes
+#: have a smaller norm, for the same reason.
 DAMPED_REWARDS = "rewards, self-loops damped"
 
 _NORM_ONLY = (DAMPED, DAMPED_REWARDS)
@@ -180,7 +180,7 @@ _DAMPED_STEP = [(1, -1, 1, -1), (-_ROOT_2, 1, 1), (_ROOT_2, -1, -1)]
 class ReplaceTransition(Relation):
     """In reinforcement learning, the next state of one transition is replaced.
 
-    The weakest unit: the state and the action that led there stay as they were.
+    The weakest unit: the previous state and action do not change.
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ class ReplaceStep(Relation):
     """In reinforcement learning, one step is replaced: the state, the action, and its reward.
 
     Such a step takes part in two transitions, the one into the state and the one out of it,
-    so four cells change by one. Where both transitions sit in one cell, before or after the
-    replacement (a self-loop, of which RiverSwim is full), that cell changes by two.
+    so four cells change by one. If both transitions are in one cell, before or after the
+    replacement (a self-loop, common in RiverSwim), that cell changes by two.
     Ponnoprat (*Differential privacy of Dirichlet posterior sampling*, section 5) counts only
     the first case; see `PaperStep`.
 
@@ -217,21 +217,21 @@ class ReplaceStep(Relation):
     ----------
     arrival_rewards : bool
         Whether the reward of a transition depends on its next state. Then replacing a state by
-        another one also replaces the reward that was paid for arriving there, by any other, and
-        rewards change like transitions do. Otherwise only the reward of the replaced action
-        changes. If the state stays the same and only the action or its reward is replaced, the
-        reward for arriving there stays the same, even where it is random.
+        another one also replaces the reward for arriving there, by any other, and rewards
+        change like transitions do. Otherwise only the reward of the replaced action changes. If
+        the state stays the same and only the action or its reward is replaced, the reward for
+        arriving there stays the same, even if it is random.
 
     Notes
     -----
     The table `DAMPED_REWARDS` changes by no more than 4 in squared norm, wherever rewards are paid.
-    Two rewards change, r' when the state is reached and r when it is left, and each is one entry:
-    not negative, of norm 1 at the most, divided by √2 if the state followed itself. Of the old
-    table, or of the new one, both entries are in cells of one kind of one row only if the state and
-    action before were the same as those replaced, so that the state followed itself in the first
-    step, and if it did so in the second one too: then their sum has a squared norm of at most
+    Two rewards change, r' when the state is reached and r when it is left, and each is one
+    nonnegative entry of norm 1 at most, divided by √2 if the state followed itself. In the old or
+    the new table, both entries are in cells of one kind of one row only if the state and action
+    before equal the replaced ones, so that the first step is a self-loop, and the second step is a
+    self-loop as well: then their sum has a squared norm of at most
     ``(1 + 1)² / 2 = 2``. Otherwise they share no cell, and it is at most ``1 + 1``. At the ends of
-    an episode there is only one entry. Old and new ones are not negative, so the squared norm of
+    an episode only one entry exists. Old and new entries are nonnegative, so the squared norm of
     their difference is at most the sum of both, 4.
     """
 
@@ -253,27 +253,28 @@ class ReplaceStep(Relation):
 class ReplaceEpisode(Relation):
     """In reinforcement learning, a whole episode is replaced: the unit when one is a person.
 
-    Up to ``horizon`` transitions and rewards change, and however they spread over the cells
-    it costs no more than all of them in one cell: the log-moment of a gamma distribution is
-    convex in the amount for priors of at least 1/2.
+    Up to ``horizon`` transitions and rewards change. Spreading them over the cells costs no more
+    than putting all of them in one cell: the log-moment of a gamma distribution is convex in the
+    amount for priors of at least 1/2.
 
     Parameters
     ----------
     horizon : int
-        Steps in an episode at the most; a public fact.
+        The largest number of steps in an episode; a public fact.
 
     Notes
     -----
-    The table `DAMPED` changes by no more than ``2 ⌈horizon² / 2⌉`` in squared norm, half of what
-    the transitions do. An episode is one chain of states. Of H steps let L stay where they are:
+    The table `DAMPED` changes by no more than ``2 ⌈horizon² / 2⌉`` in squared norm, half of the
+    transitions' bound. An episode is one chain of states. Let L of its H steps be self-loops:
     their damped counts have a sum of squares of at most ``L² / 2``. Of the other m = H − L, one
-    cell has at most ``⌈m / 2⌉``, for to take the same way again the chain has to come back by
-    another; their sum of squares is at most ``⌈m² / 2⌉``. Together that is at most ``⌈H² / 2⌉``.
-    Counts are not negative, so the squared norm of a difference is at most the sum of two.
+    cell has at most ``⌈m / 2⌉``, since the chain must return by another cell before it uses the
+    same one again; their sum of squares is at most ``⌈m² / 2⌉``. Together that is at most
+    ``⌈H² / 2⌉``. Counts are not negative, so the squared norm of a difference is at most the sum
+    of two.
 
-    The same holds for `DAMPED_REWARDS`, where what is said of a cell is true of a row: to leave a
-    state once more by the same action, the chain has to come back by another row. How rewards are
-    spread over the cells of a row makes no norm larger.
+    The same holds for `DAMPED_REWARDS`, with rows in place of cells: to leave a state once more by
+    the same action, the chain must return by another row. Spreading rewards over the cells of a row
+    makes no norm larger.
     """
 
     horizon: int = fixed()
@@ -296,27 +297,28 @@ class ReplaceEpisode(Relation):
         )
 
 
-#: All that is counted of persons, each scaled so that the sizes of what it adds sum to 1 at most.
+#: All counts of persons, each scaled so that the sizes of its contributions sum to 1 at most.
 SUMS = "contributions, by their sum"
 
-#: The same, each scaled so that the Euclidean norm of what it adds is 1 at most.
+#: The same, each scaled so that the Euclidean norm of its contributions is 1 at most.
 NORMS = "contributions, by their norm"
+
+
+def _contributions(size: int) -> dict[str, list[tuple[int, ...]]]:
+    return {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
 
 
 class AddRemovePerson(Relation):
     """One person is added or removed, with all of their episodes: the unit of a log.
 
-    What a person adds to all tables together is scaled to a size of 1: by the sum of absolute
-    amounts (`SUMS`, for Laplace noise and for votes), or by their Euclidean norm (`NORMS`, for
-    Gaussian noise). How many steps and episodes there are does not matter then.
+    A person's contribution to all tables together is scaled to a size of 1: by the sum of absolute
+    amounts (`SUMS`, for Laplace noise and for votes), or by its Euclidean norm (`NORMS`, for
+    Gaussian noise). So the number of steps and episodes does not matter.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            "add or remove one person",
-            {SUMS: [(1,), (-1,)], NORMS: [(1,), (-1,)]},
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
+            "add or remove one person", _contributions(1), norm_only=(NORMS,), sum_only=(SUMS,)
         )
 
 
@@ -324,23 +326,20 @@ class ReplacePerson(Relation):
     """One person is replaced by any other, with all of their episodes.
 
     As `AddRemovePerson`, twice: one is removed and one added, perhaps with the opposite amounts in
-    the same cells. How many persons there are is public.
+    the same cells. The number of persons is public.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            "replace one person",
-            {SUMS: [(2,), (-2,)], NORMS: [(2,), (-2,)]},
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
+            "replace one person", _contributions(2), norm_only=(NORMS,), sum_only=(SUMS,)
         )
 
 
 class PaperStep(Relation):
     """The sensitivity that Ponnoprat (section 5) takes for one step. It is too small.
 
-    It overlooks self-loops, where one cell changes by two (`ReplaceStep` has them). For
-    reproducing the paper's figures, and for nothing else.
+    It overlooks self-loops, where one cell changes by two (`ReplaceStep` covers them). Use it only
+    to reproduce the paper's figures.
 
     Warns
     -----

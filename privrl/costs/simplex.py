@@ -99,13 +99,13 @@ class SimplexCost(InHtml):
                 raise ValueError(
                     f"weight * {name} must be >= 1, which the theorem assumes, got "
                     f"{self.weight * least:g}; the exact DirichletCost(weight={self.weight:g}, "
-                    f"alpha={self.weight * self.eta:g}, ...) needs no such thing."
+                    f"alpha={self.weight * self.eta:g}, ...) does not need this."
                 )
         room = 1 - self.eta_bar - self.n_components * self.eta
         if not room > 0:
             raise ValueError(
                 "n_components * eta + eta_bar must be < 1, got "
-                f"{self.n_components * self.eta + self.eta_bar:g}; no two vectors are like that."
+                f"{self.n_components * self.eta + self.eta_bar:g}; no two vectors satisfy this."
             )
         if not self.distance / 2 <= room * (1 + 1e-12):
             raise ValueError(
@@ -120,13 +120,13 @@ class SimplexCost(InHtml):
 
     @property
     def exact(self) -> DirichletCost:
-        """The same draw, exactly accounted: what is known of the vector acts as a prior."""
+        """The exact cost of the same draw: the known lower bounds act as a prior."""
         return DirichletCost(
             weight=self.weight, alpha=self.weight * self.eta, relation=self.relation
         )
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
-        """Return infinity at each order > 1: what happens with probability delta is not bounded."""
+        """Return infinity at each order > 1: nothing bounds the event of probability delta."""
         return np.full_like(check_orders(orders), np.inf)
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
@@ -213,7 +213,7 @@ def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) 
     Break one stick after the other off the unit interval, the shortest first. The shortest of
     j components has at x the density ``j f_j(x) S_{j−1}(x / (1 − x))``, where f_j is the
     density of one component and S_{j−1} the probability that the other j − 1, which share
-    what is left, are all longer. So
+    the rest, are all longer. So
 
         F_j(x) = j ∫₀ˣ f_j(u) (1 − F_{j−1}(u / (1 − u))) du,    F_0 = 0,
 
@@ -246,13 +246,16 @@ def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) 
 
 
 def _log_beta(a: float, b: float) -> float:
-    """Return ``log B(a, b)``; unlike SciPy's it loses nothing where one argument is large."""
+    """Return ``log B(a, b)``; unlike SciPy's, it is precise if one argument is large."""
     excess = lgamma_excess(a) + lgamma_excess(b) - lgamma_excess(a + b)
     return float(excess) + a * math.log(a / (a + b)) + b * math.log1p(-a / (a + b))
 
 
 def _window(log_gamma: float, a: float, b: float) -> tuple[float, float]:
-    """Return where the logarithm of a Beta(a, b), cut off at ``log_gamma``, has its mass."""
+    """Return the range of the logarithm of a Beta(a, b), cut off at ``log_gamma``.
+
+    Nearly all of the mass is within it.
+    """
 
     def height(y: float) -> float:
         return a * y + (b - 1) * math.log1p(-math.exp(y))

@@ -1,1 +1,1 @@
-"""Files and what is written into them: saving, sharing, plain data, tables for notebooks."""
+"""Files and their contents: saving, sharing, plain data, tables for notebooks."""

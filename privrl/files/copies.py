@@ -14,17 +14,16 @@ from privrl.files.sharing import STATEMENTS, Verdict
 
 @dataclass(frozen=True)
 class Copy:
-    """What may be shared of a folder.
+    """The shareable part of a folder.
 
     Attributes
     ----------
     files : dict
         The content of each file of the copy, statements last.
     verdicts : dict
-        For each file that is in the folder, or that a statement there is about, whether it is
-        shared, and why.
+        Whether each file of the folder, or named by a statement in it, is shared, and why.
     guarantees : dict
-        What the release cost, by the name of each statement of the copy.
+        The cost of the release, by the name of each statement of the copy.
     is_whole : bool
         Whether the folder is such a copy itself, with nothing else in it.
     """
@@ -36,28 +35,28 @@ class Copy:
 
 
 def copy_of(folder: Path) -> Copy:
-    """Read what may be shared of a folder, each file as its statement knows it.
+    """Read the shareable part of a folder, checking each file against its statement.
 
-    Nothing else is read: no file that is not to be shared, no link, nothing outside of the folder.
+    Nothing else is read: no private file, no link, nothing outside of the folder.
 
     Raises
     ------
     ValueError
-        If it is no folder, no command wrote it, or what is there is not what was written.
+        If it is not the output folder of a command, or its files were changed.
     OSError
         If it cannot be read.
     """
     if not folder.is_dir():
         raise ValueError(
-            f"folder must be one that a command wrote, got {str(folder)!r}, which is no folder; "
-            "give what the command had as --out."
+            f"folder must be the output folder of a command, got {str(folder)!r}, which is not a "
+            "folder; pass the command's --out."
         )
     there = sorted(path.name for path in folder.iterdir())
     about = [name for name in STATEMENTS if name in there]
     if not about:
         raise ValueError(
-            f"folder must be one that a command wrote, with {', '.join(STATEMENTS)}, one of them, "
-            f"got {str(folder)!r} without; nothing else says what its files cost."
+            f"folder must be the output folder of a command, got {str(folder)!r}, which has "
+            f"none of {', '.join(STATEMENTS)}; only these record the cost of its files."
         )
     files: dict[str, bytes] = {}
     statements: dict[str, bytes] = {}
@@ -89,24 +88,24 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
     Raises
     ------
     ValueError
-        If it is in the folder, a file, the folder that this process is in, or holds something; with
-        ``force`` it may hold such a copy, and nothing else.
+        If the place is inside the folder, is a file or the current directory, or is not empty. With
+        ``force`` it may hold an earlier copy, and nothing else.
     """
     check_folder(to, "to")
     place, source = to.resolve(), folder.resolve()
     if place == source or source in place.parents:
         raise ValueError(
-            f"to must be a folder apart from {str(folder)!r}, got {str(to)!r}: what is shared is "
-            "not kept among what is not."
+            f"to must be a folder outside of {str(folder)!r}, got {str(to)!r}: keep shared files "
+            "apart from private ones."
         )
     if to.is_symlink() or place == Path.cwd():
-        raise ValueError(f"to must be a folder of its own, to be made, got {str(to)!r}.")
+        raise ValueError(f"to must be a new folder, got {str(to)!r}.")
     if not to.exists() or not any(to.iterdir()):
         return
     if not force:
         raise ValueError(
-            f"to must be a new folder, or an empty one, got {str(to)!r}; choose another, or write "
-            "over an earlier copy: --force."
+            f"to must be a new folder, or an empty one, got {str(to)!r}; choose another, or add "
+            "--force to overwrite an earlier copy."
         )
     try:
         fine = copy_of(to).is_whole
@@ -114,14 +113,14 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
         fine = False
     if not fine:
         raise ValueError(
-            f"to must hold an earlier copy and nothing else to be written over, got {str(to)!r}; "
+            f"to must hold only an earlier copy to be overwritten, got {str(to)!r}; "
             "choose another folder."
         )
 
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say which file is meant."""
+    """Put the file's name before an error message."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a logarithmic axis cannot show, marked at its edge: numbers of 0 and below."""
+"""Marks at the edge of a logarithmic axis for values of 0 and below."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _CAPS = ("_", "|")  # of error bars, which fall to the edge by themselves
 
 
 def mark_edges(figure: Figure) -> None:
-    """Mark at the lower, or left, edge of logarithmic axes where lines are at or below 0."""
+    """Mark values at or below 0 at the lower or left edge of logarithmic axes."""
     for axes in figure.axes:
         for line in list(axes.lines):
             if line.get_gid() == _MARK:  # it was written before

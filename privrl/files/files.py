@@ -1,11 +1,11 @@
-"""The files that runs leave: written whole or not at all, and never beside another's statement.
+"""The output files of runs: written atomically, and never next to the statement of others.
 
-That holds if the power is cut too: what is in a file is on disk before it has its name.
+This also holds after a power failure: a file's content is on disk before it gets its name.
 
-A statement is a JSON file that says what the files with it cost and how they were made. It holds
-their digests and says which may be shared, is taken away before any of them is replaced, and comes
-after all of them: whoever is killed in between leaves files without a statement. Who reads a file
-that is not the one its statement is about, refuses it (`check_stated`).
+A statement is a JSON file with the cost and origin of the files next to it. It holds their digests
+and lists the shareable ones. It is removed before any of them is replaced, and written after all of
+them: a killed process leaves files without a statement. Readers refuse a file that differs from the
+one that its statement describes (`check_stated`).
 """
 
 import hashlib
@@ -29,16 +29,16 @@ from privrl.files.plain import parse_json
 
 try:
     import fcntl
-except ImportError:  # on Windows, where what a killed process left is left
-    fcntl = None  # type: ignore[assignment] # which is asked for where it is used
+except ImportError:  # on Windows, where remains of killed processes stay
+    fcntl = None  # type: ignore[assignment] # checked where it is used
 
-if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
+if TYPE_CHECKING:  # callers with a table or a figure have loaded these
     import pandas as pd
     from matplotlib.figure import Figure
 
 Write = Callable[[BinaryIO], object]
 
-#: What a release cost, beside what was released.
+#: The cost of a release, next to the released files.
 STATEMENT = "release.json"
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
@@ -60,21 +60,21 @@ def read_bytes(path: Path) -> bytes:
 
 
 def check_ends(path: Path) -> None:
-    """Check that what is to be read is no device, such as ``/dev/zero``, which has no end.
+    """Check that a path is not a device such as ``/dev/zero``, which never ends.
 
     Raises
     ------
     ValueError
-        If it is one. Nothing is said of what is not there.
+        If it is a device. A missing file passes.
     """
     if path.is_char_device() or path.is_block_device():
         raise ValueError(f"{path.name} must be a file, got the device {str(path)!r}.")
 
 
 def check_replaced(path: Path) -> None:
-    """Check that what a file would take the place of is a file or a link, or not there.
+    """Check that a file may be written to a path: only a file or a link is replaced.
 
-    A rename puts a file in the place of anything: who may write to ``/dev`` would lose a device.
+    A rename replaces anything: in ``/dev`` it would destroy a device.
 
     Raises
     ------
@@ -89,25 +89,24 @@ def check_replaced(path: Path) -> None:
 
 
 def check_folder(out: Path, name: str = "out") -> None:
-    """Check, before a run, that a folder can be written to or made; make nothing.
+    """Check, before a run, that a folder can be written to or created; create nothing.
 
     ``name`` is the option's.
 
     Raises
     ------
     ValueError
-        If ``out`` is a file or a link to nowhere, lies where nothing may be written, or has a name
-        that no folder can have.
+        If ``out`` is a file or a broken link, is in a read-only place, or has an invalid name.
     """
     nearest = out
-    while not os.path.lexists(nearest):  # of a link to nowhere no folder can be made
+    while not os.path.lexists(nearest):  # a broken link cannot become a folder
         nearest = nearest.parent
     if not _can_name(out) or not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
 
 
 def _can_name(folder: Path) -> bool:
-    """Whether files of names such as ours can be asked for in a folder."""
+    """Whether a folder can contain files with the names that privrl uses."""
     try:
         os.lstat(folder / ("x" * 64))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -120,24 +119,24 @@ def _can_name(folder: Path) -> bool:
 def save_all(
     out: Path, files: dict[str, Write], statement: tuple[str, dict[str, Any]] | None = None
 ) -> list[Path]:
-    """Write several files into a folder; none of them is ever seen half-written.
+    """Write several files into a folder, each atomically.
 
     Parameters
     ----------
     out : pathlib.Path
-        The folder; made if it does not exist.
+        The folder; created if it does not exist.
     files : dict
-        For each name, a function that writes the contents to a binary file. Files of these
-        names that were there before are replaced.
+        For each name, a function that writes the contents to a binary file. Existing files of
+        these names are replaced.
     statement : tuple of str and dict, optional
-        The name of a JSON file about all the others, and the plain data in it, to which their
-        digests, whether each may be shared, and the versions that made them are added. Pages about
-        what was there before (``privrl report``) are removed.
+        The name of a JSON file about all the others, and its plain data. Their digests, whether
+        each may be shared, and the package versions are added. Earlier reports (``privrl report``)
+        are removed.
 
     Returns
     -------
     list of pathlib.Path
-        Where the files are, the statement last.
+        The paths of the files, the statement last.
 
     Raises
     ------
@@ -156,7 +155,7 @@ def save_all(
             digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             stated = sharing.stated(data | {"versions": _versions()}, digests)
             _write(scratch / about, bytes_writer(statement_text(stated)))
-            for gone in (about, *sharing.PAGES):  # pages are of what was there before
+            for gone in (about, *sharing.PAGES):  # pages describe the earlier files
                 (out / gone).unlink(missing_ok=True)
             names.append(about)
         paths = [(scratch / name).replace(out / name) for name in names]
@@ -165,12 +164,12 @@ def save_all(
 
 
 def save_new(path: Path, content: bytes) -> None:
-    """Write a file whole, where there is none.
+    """Write a new file atomically.
 
     Raises
     ------
     FileExistsError
-        If there is one; it is left as it was.
+        If the path exists; it is left unchanged.
     """
     with _scratch(path.parent) as scratch:
         _write(scratch / path.name, bytes_writer(content))
@@ -185,7 +184,7 @@ def save_new(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder's list of files on disk, where folders can be opened."""
+    """Flush a folder's list of files to disk, where folders can be opened."""
     if hasattr(os, "O_DIRECTORY"):
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -195,12 +194,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def save_private(path: Path, content: bytes) -> None:
-    """Write a file whole, for its owner alone, in place of one that was there; it is on disk then.
+    """Write or replace a file atomically, for its owner alone; it is on disk on return.
 
     Raises
     ------
     OSError
-        If it cannot be written; what was there is left as it was.
+        If it cannot be written; an existing file is left unchanged.
     ValueError
         As `check_replaced`.
     """
@@ -213,7 +212,7 @@ def save_private(path: Path, content: bytes) -> None:
 
 
 def save_folder(to: Path, files: dict[str, bytes]) -> None:
-    """Write a folder whole, in place of what is there."""
+    """Write or replace a folder atomically."""
     to.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(to.parent) as scratch:
         new, old = scratch / "new", scratch / "old"
@@ -228,66 +227,64 @@ def save_folder(to: Path, files: dict[str, bytes]) -> None:
 
 
 def read_own(path: Path, digest: str | None = None) -> bytes:
-    """Return the content of a file that is one itself, with this digest.
+    """Return the content of a regular file with this digest.
 
     Raises
     ------
     ValueError
-        If it is not there, a link, a folder or a device, or another file.
+        If it is missing, a link, a folder or a device, or has another digest.
     OSError
         If it cannot be read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     if path.is_symlink() or not path.is_file():
-        what = "nothing" if not os.path.lexists(path) else "a link, or something else"
-        raise ValueError(f"must be a file of its own, got {what}; put the file there.")
+        what = "nothing" if not os.path.lexists(path) else "a link or another kind of file"
+        raise ValueError(f"must be a regular file, got {what}; restore the file.")
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # put there in between
-            raise ValueError("must be a file of its own, got something else.")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced in between
+            raise ValueError("must be a regular file, got another kind.")
         content = file.read()
     if digest is not None and _digest(content) != digest:
-        raise ValueError(  # without the digest of what is there: it may be anything
-            f"must be the file that its statement is about, with SHA-256 {digest}, got another; "
-            "put that file back."
+        raise ValueError(  # without the actual digest: the file may be anything
+            f"must be the file that its statement describes, with SHA-256 {digest}, got another; "
+            "restore that file."
         )
     return content
 
 
 def statement_text(statement: dict[str, Any]) -> bytes:
-    """Return a statement as it is written."""
+    """Return a statement as JSON text."""
     return f"{json.dumps(statement, indent=2)}\n".encode()
 
 
 def check_stated(path: Path, content: bytes) -> None:
-    """Check that a file that was released is the one that `STATEMENT` beside it is about.
+    """Check that a released file is the one that `STATEMENT` next to it describes.
 
     Raises
     ------
     ValueError
-        If the statement is about another file of this name, or cannot be read. Without a
-        statement, or where it does not name the file, nothing is said.
+        If the statement is unreadable or has another digest for this name. A missing statement,
+        or one that does not name the file, passes.
     """
     try:
         said = parse_json(read_bytes(path.with_name(STATEMENT)).decode())
     except FileNotFoundError:
         return
     except ValueError as error:
-        raise ValueError(
-            f"{STATEMENT} beside it must be a statement, got one that is not: {error}"
-        ) from None
+        raise ValueError(f"{STATEMENT} next to it must be a valid statement: {error}") from None
     digests = said.get(_DIGESTS) if isinstance(said, dict) else None
     if not isinstance(digests, dict) or path.name not in digests:
         return
     digest = _digest(content)
     if digests[path.name] != digest:
         raise ValueError(
-            f"must be the file that {STATEMENT} beside it is about, with SHA-256 "
-            f"{digests[path.name]}, got {digest}; fetch or write both anew, or move that away."
+            f"must be the file that {STATEMENT} next to it describes, with SHA-256 "
+            f"{digests[path.name]}, got {digest}; get or make both again, or move {STATEMENT}."
         )
 
 
 def _write(path: Path, write: Write) -> None:
-    """Write a file, and have it on disk."""
+    """Write a file and flush it to disk."""
     # Its name could get there first, and a cut of power then leave an empty file. It takes
     # milliseconds, and no command writes many files.
     with path.open("wb") as file:
@@ -297,7 +294,7 @@ def _write(path: Path, write: Write) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Have new names in a folder on disk, and the folder's own."""
+    """Flush new names in a folder to disk, and the folder's own."""
     for each in (folder, folder.absolute().parent):
         with suppress(OSError):  # not every disk can; the files are there all the same
             sync_folder(each)
@@ -305,7 +302,7 @@ def _settle(folder: Path) -> None:
 
 @contextmanager
 def _scratch(out: Path) -> Iterator[Path]:
-    """Make a folder to write in, inside another; those that killed processes left are removed."""
+    """Make a temporary folder inside another, and remove those that killed processes left."""
     for left in out.glob(f"{_PREFIX}*"):
         if _OURS.fullmatch(left.name):
             _remove_left(left)
@@ -314,7 +311,7 @@ def _scratch(out: Path) -> Iterator[Path]:
             held = None
             try:
                 held = _hold(Path(name))
-            except (BlockingIOError, FileNotFoundError):  # another took it for one that was left
+            except (BlockingIOError, FileNotFoundError):  # another process removed it as abandoned
                 continue
             except OSError:  # a disk without locks, where nothing is removed either
                 pass
@@ -327,12 +324,12 @@ def _scratch(out: Path) -> Iterator[Path]:
 
 
 def _hold(folder: Path) -> int | None:
-    """Return what holds a folder until it is closed, or its process ends, however that is.
+    """Return a lock on a folder, held until it is closed or its process ends.
 
     Raises
     ------
     OSError
-        If another holds it, it is gone, is no folder, or this disk has no locks.
+        If another process holds it, the folder was removed, or the disk does not support locks.
     """
     if fcntl is None:
         return None
@@ -347,7 +344,7 @@ def _hold(folder: Path) -> int | None:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove a folder that was written in, if nobody holds it."""
+    """Remove a temporary folder if no process holds it."""
     with suppress(OSError):
         held = _hold(folder)
         if held is not None:
@@ -362,7 +359,7 @@ def _digest(content: bytes) -> str:
 
 
 def table_writer(table: "pd.DataFrame") -> Write:
-    """Return what writes a table as CSV, all digits kept."""
+    """Return a function that writes a table as CSV, with all digits."""
     return lambda file: table.to_csv(file, index=False)
 
 
@@ -382,14 +379,14 @@ def check_parquet() -> None:
 
 
 def parquet_writer(table: "pd.DataFrame") -> Write:
-    """Return what writes a table as Parquet."""
+    """Return a function that writes a table as Parquet."""
     return lambda file: table.to_parquet(file, engine="pyarrow", index=False)
 
 
 def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Write:
-    """Return what writes a figure, its numbers plain, on one machine the same bytes each time.
+    """Return a function that writes a figure; the bytes are reproducible on one machine.
 
-    What logarithmic axes cannot show is marked at their edges.
+    Logarithmic axes show plain numbers, and values that they cannot show are marked at their edges.
     """
     stamps = {"Date": None} if kind == "svg" else {}
 
@@ -403,12 +400,12 @@ def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Writ
 
 
 def bytes_writer(content: bytes) -> Write:
-    """Return what writes bytes."""
+    """Return a function that writes bytes."""
     return lambda file: file.write(content)
 
 
 def text_writer(text: str) -> Write:
-    """Return what writes a text."""
+    """Return a function that writes a text."""
     return bytes_writer(text.encode())
 
 

@@ -1,12 +1,12 @@
-"""Attributes that are set once, so that nobody can change what a guarantee rests on."""
+"""Attributes that are set once, so that the settings behind a guarantee cannot change."""
 
 from typing import Any
 
 
 class _Fixed:
-    """An attribute that a constructor sets, and that nothing changes afterwards.
+    """An attribute that the constructor sets once; it is read-only afterwards.
 
-    It has no ``__get__``: Python then looks into the instance, as fast as for any attribute.
+    Without ``__get__``, Python reads the instance directly, as fast as any attribute.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -23,12 +23,12 @@ class _Fixed:
     def _refusal(self, thing: object) -> AttributeError:
         kind = type(thing).__name__
         return AttributeError(
-            f"{self._name} of a {kind} is read-only: guarantees rest on it. Make another {kind}."
+            f"{self._name} of a {kind} is read-only: guarantees depend on it. Make another {kind}."
         )
 
 
 class _Fitted(_Fixed):
-    """An attribute that a fit alone sets, through ``vars``; before that there is none."""
+    """An attribute that only a fit sets, through ``vars``; before that it raises."""
 
     def __get__(self, thing: object | None, owner: type) -> Any:
         if thing is None:  # asked of the class

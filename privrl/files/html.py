@@ -1,4 +1,4 @@
-"""Small tables for notebooks: what ``repr`` says, in HTML, with every text escaped."""
+"""Small tables for notebooks: the content of ``repr`` as HTML, with every text escaped."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -9,7 +9,7 @@ _MOST = 200  # letters of a cell
 
 
 def table(caption: str, rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
-    """Return a table; without heads, the first cell of each row is what it is about."""
+    """Return a table; without heads, the first cell of each row is its label."""
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     head = f"<thead><tr>{head}</tr></thead>" if heads else ""
     body = "".join(
@@ -25,9 +25,9 @@ def table(caption: str, rows: Iterable[Sequence[str]], heads: Sequence[str] = ()
 
 
 class InHtml:
-    """A dataclass that notebooks show as a table of the fields that its ``repr`` has.
+    """A dataclass that notebooks show as a table of the fields in its ``repr``.
 
-    Of arrays and tables only sizes are shown.
+    Arrays and tables are shown by their sizes.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Plain data of JSON texts that may come from anybody, and names in messages."""
+"""Plain data from JSON of untrusted origin, and names in messages."""
 
 import difflib
 import json
@@ -13,14 +13,13 @@ _SHOWN = 20  # characters of a number that is refused
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the plain data that a JSON text holds, or what is in a file of it.
+    """Return the plain data of a JSON text, or of a JSON file's content.
 
     Raises
     ------
     ValueError
-        If it is not in UTF-8, no JSON, or holds what only Python's reader allows or what floats
-        cannot: an entry that is there twice, NaN, infinities, larger numbers, or brackets without
-        end.
+        If the text is not valid UTF-8 or JSON, or holds repeated keys, NaN, infinities, numbers
+        beyond floats, or too deeply nested brackets.
     """
     try:
         return json.loads(
@@ -31,7 +30,7 @@ def parse_json(text: str | bytes) -> Any:
             parse_int=_whole,
         )
     except UnicodeDecodeError:
-        raise ValueError("it must be JSON in UTF-8, and is another kind of file.") from None
+        raise ValueError("it must be JSON in UTF-8, but is another kind of file.") from None
     except RecursionError:
         raise ValueError("brackets must not be nested so deeply.") from None
 
@@ -53,22 +52,22 @@ def _beginning(text: str) -> str:
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse what JSON allows: an entry that is there twice."""
+    """Refuse repeated keys, which JSON allows."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = [key for i, key in enumerate(keys) if key in keys[:i]]
-        raise ValueError(f"entries must be there once, got {listed(repeated)} twice.")
+        raise ValueError(f"keys must be unique, got {listed(repeated)} twice.")
     return entries
 
 
 def check_writable(name: str, text: str) -> None:
-    """Check that files can hold a text: what is released could not be written after it was paid.
+    """Check that files can hold a text: a failure after the charge would lose the release.
 
     Raises
     ------
     ValueError
-        If half of a surrogate pair is in it, which JSON can spell and UTF-8 cannot.
+        If it contains half of a surrogate pair, which JSON can express and UTF-8 cannot.
     """
     try:
         text.encode()
@@ -80,7 +79,7 @@ def check_writable(name: str, text: str) -> None:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return the end of a message about a name that is not known: the nearest one, if any is."""
+    """Return the end of a message about an unknown name: the nearest known one, if any."""
     near = difflib.get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else "."
 
@@ -96,7 +95,7 @@ def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
     Raises
     ------
     ValueError
-        If there is no such name; the nearest ones are suggested.
+        If the name is unknown; the nearest ones are suggested.
     """
     if name in table:
         return table[name]

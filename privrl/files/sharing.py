@@ -1,9 +1,9 @@
-"""What may be shared: of every file that a command writes, whether it may leave, and why.
+"""The rules of sharing: whether each file that a command writes may be shared, and why.
 
-A file may be shared if it is made of what was released and of public arguments alone, and that was
-released under a promise of privacy without caveats, from randomness that nobody can foretell. Here
-alone this is decided: statements, models in files and ``privrl share`` say what stands here. A file
-that is not listed here may not be shared.
+A file may be shared if it is computed from releases and public arguments alone, and the release has
+a privacy guarantee without caveats and used unpredictable randomness. Only this module decides:
+statements, saved models and ``privrl share`` quote it. A file that is not listed here may not be
+shared.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from privrl.files.shown import shown
 
-#: What is said of randomness; `privrl.numerics.randomness` tells which it is.
+#: Descriptions of randomness; `privrl.numerics.randomness` chooses one.
 SECRET: Final = "secret"
 SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
 
@@ -31,7 +31,7 @@ class Verdict:
 
     @property
     def said(self) -> dict[str, Any]:
-        """The two entries, as files carry them."""
+        """The two entries in the form that files store."""
         return asdict(self)
 
 
@@ -49,11 +49,11 @@ _PLAYED = Verdict(
 _MODEL = Verdict(True, "what was released, and what is made of it")
 _POLICY = Verdict(True, "planned from what was released")
 
-#: Epsilon of a release above which `privrl share` copies it only if it is told to: beyond it, one
+#: Epsilon of a release above which `privrl share` requires a confirmation: beyond it, one
 #: person can change the odds of an outcome by a factor of more than 22,000.
 MOST_EPSILON: Final = 10.0
 
-#: Every file that is known: whether a release makes it shareable, and why.
+#: Every known file: whether a release makes it shareable, and why.
 ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "histogram.json": _MODEL,
     "histogram.csv": _MODEL,
@@ -67,7 +67,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "learning_curve.png": _EXACT,
     "episode.gif": _PLAYED,
     "episode.png": _PLAYED,
-    "checkpoint.private": Verdict(False, "raw counts of an agent, from which it goes on learning"),
+    "checkpoint.private": Verdict(False, "raw counts of an agent, from which it resumes learning"),
     "ledger.sqlite": Verdict(False, "which data were released, when and how often, and a salt"),
     "predictions.csv": Verdict(False, "a row for each record that was predicted for"),
     "results.csv": _RUNS,
@@ -86,7 +86,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     ),
     "report-researcher.html": Verdict(False, "a page with all that is here, and the command line"),
 }
-#: What `privrl report` writes about all the others.
+#: Reports on all the others, by `privrl report`.
 PAGES: Final = ("report-public.html", "report-researcher.html")
 #: Statements, and which of their entries may be shared. The others name files of one machine.
 STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -110,13 +110,13 @@ def judge(name: str, *, private: bool, randomness: object, caveats: object = ())
     Parameters
     ----------
     name : str
-        What the command that writes it calls it.
+        The file's name, as the command writes it.
     private : bool
-        Whether there is a promise of privacy.
+        Whether the release has a privacy guarantee.
     randomness
-        What is said of it: `SECRET`, or anything else.
+        The recorded source of randomness: `SECRET`, or anything else.
     caveats
-        What the promise does not cover: nothing if it is an empty list or tuple.
+        The caveats of the guarantee; an empty list or tuple means none.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def judge(name: str, *, private: bool, randomness: object, caveats: object = ())
     """
     found = ARTEFACTS.get(name, _UNKNOWN)
     for holds, otherwise in (
-        (private, "there is no promise of privacy: no noise was added"),
+        (private, "its release has no promise of privacy: no noise was added"),
         (
             randomness != SEEDED,
             "its noise came from a seed, and whoever knows that can undo it; a release without a "
@@ -139,7 +139,7 @@ def judge(name: str, *, private: bool, randomness: object, caveats: object = ())
 
 
 def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
-    """Decide whether a file may be shared, by what the statement about it says it cost."""
+    """Decide whether a file may be shared, from the guarantee in its statement."""
     guarantee = statement.get("guarantee")
     if not isinstance(guarantee, Mapping):
         return judge_alone(name)
@@ -153,29 +153,29 @@ def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
 
 
 def epsilon_of(guarantee: Mapping[str, Any]) -> float:
-    """Return the largest epsilon that a guarantee of something shareable states."""
+    """Return the largest epsilon in the guarantee of something shareable."""
     said = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
     return max(float(each) for each in said if isinstance(each, int | float))
 
 
 def judge_alone(name: str) -> Verdict:
-    """Return why a file that no statement says the cost of is not shared."""
+    """Return the verdict on a file whose cost no statement records."""
     found = ARTEFACTS.get(name, _UNKNOWN)
     return _UNKNOWN if found.shareable else found
 
 
 def judge_statement(*, of_shared: bool) -> Verdict:
-    """Decide whether a statement is shared: without files it says nothing."""
+    """Decide whether a statement is shared: without files it describes nothing."""
     return _LEFT_OUT if of_shared else _ALONE
 
 
 def stated(data: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return a statement with what it says of sharing itself and the files that it is about.
+    """Return a statement with digests of its files and verdicts on sharing.
 
     Parameters
     ----------
     data : mapping
-        What it says, with ``guarantee`` where it is of a release.
+        The statement's data, with ``guarantee`` if it describes a release.
     digests : mapping
         SHA-256 digest of each file.
     """
@@ -184,9 +184,9 @@ def stated(data: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any
 
 
 def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return what of a statement may be shared, about some of its files."""
+    """Return the shareable entries of a statement, about some of its files."""
     kept = {each: statement[each] for each in STATEMENTS[name] if each in statement}
-    if isinstance(kept.get("spec"), Mapping):  # arguments may name files, too
+    if isinstance(kept.get("spec"), Mapping):  # arguments may also name files
         kept["spec"] = {k: value for k, value in kept["spec"].items() if k != "env_args"}
     kept["sha256"] = {each: statement["sha256"][each] for each in names}
     kept[_FLAGS] = {each: statement[_FLAGS][each] for each in names}
@@ -194,32 +194,32 @@ def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[st
 
 
 def is_copy(statement: Mapping[str, Any]) -> bool:
-    """Whether a statement that was checked is one that `shared` made."""
+    """Whether a checked statement was made by `shared`."""
     return statement["shareable"] is True
 
 
 def verdicts_of(statement: object) -> dict[str, Verdict]:
-    """Return what may be shared of the files that a statement is about.
+    """Return the verdict on each file that a statement describes.
 
-    What the statement says counts where it is stricter than what is decided today.
+    The stricter of the statement's verdict and today's rules counts.
 
     Raises
     ------
     ValueError
-        If it is none, does not speak of sharing, or was changed since it was written.
+        If the statement is invalid, lacks verdicts, or was changed since it was written.
     """
     if not isinstance(statement, dict):
         raise ValueError("must be a statement, a table of entries.")
     if _DIGEST not in statement:
         raise ValueError(
-            "must say of each file whether it may be shared, and does not: an older privrl wrote "
-            "it. A release is not made anew for that, which would cost again; hand on by yourself "
-            "what was released, and nothing that was not."
+            "must have a verdict on each file, but an older version of privrl wrote it. Do not "
+            "repeat the release, which would cost again; copy the released files by hand, and "
+            "no others."
         )
     if _sealed(statement)[_DIGEST] != statement[_DIGEST]:
         raise ValueError(
-            "must be as privrl wrote it, and was changed since; put back what it was, as nothing "
-            "else says what the files cost."
+            "must be unchanged since privrl wrote it; restore the original, since only it records "
+            "the cost of the files."
         )
     digests, flags = statement.get("sha256"), statement.get(_FLAGS)
     if not isinstance(digests, dict) or not isinstance(flags, dict) or set(digests) != set(flags):
@@ -228,12 +228,12 @@ def verdicts_of(statement: object) -> dict[str, Verdict]:
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:
-    """Check that what a file says of sharing itself is so.
+    """Check the verdict that a file states about itself.
 
     Raises
     ------
     ValueError
-        If it says something else than a verdict, or no reason.
+        If it differs from the rules, or lacks a reason.
     """
     if data["shareable"] is not verdict.shareable or not isinstance(data["because"], str):
         raise ValueError(
@@ -251,7 +251,7 @@ def _stricter(name: str, said: Any, statement: Mapping[str, Any]) -> Verdict:
 
 
 def _sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain data with their digest: of an edit it tells, not of one who makes it anew."""
+    """Return plain data with their digest, which detects edits but not forgeries."""
     kept = {name: value for name, value in data.items() if name != _DIGEST}
     text = json.dumps(kept, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""What messages show of arguments. The command line needs it before NumPy is loaded."""
+"""Arguments in messages. The command line needs this module before NumPy is loaded."""
 
 import sys
 
@@ -6,9 +6,9 @@ _LONGEST = 200  # characters of a value in a message
 
 
 def shown(value: object) -> str:
-    """Return what a message shows of an argument: of what may hold data, its type alone.
+    """Return an argument's text for a message; an object that may hold data shows only its type.
 
-    Whoever gives arguments in another order gives a table where a number belongs.
+    Swapped arguments may put a private table in the place of a number.
     """
     if value is None or isinstance(value, bool | int | float | str | type) or _is_scalar(value):
         text = repr(value)

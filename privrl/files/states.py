@@ -1,9 +1,8 @@
-"""Snapshots of what objects remember between calls, as plain data and arrays for files.
+"""Snapshots of the state of objects between calls, as plain data and arrays for files.
 
-A class names the attributes that change in its use, in ``remembered``, and those that only follow
-from these, in ``derived``; all others are settings. To restore is to make an object of the same
-settings first, and then to put back what was remembered: a file names attributes, and types of a
-list that is given, and nothing of it is run.
+A class names its changing attributes in ``remembered``, and those derived from them in ``derived``;
+all others are settings. To restore an object, make one with the same settings, then restore the
+remembered attributes. A file only names attributes and types from a given list; no code in it runs.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ def names_of(thing: object) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If its class does not say.
+        If its class lacks a list of them.
     """
     if not hasattr(type(thing), "remembered"):
         raise ValueError(
@@ -38,7 +37,7 @@ def names_of(thing: object) -> tuple[str, ...]:
 
 
 def settings_of(thing: object) -> dict[str, Any]:
-    """Return the attributes that an unused object was made with, and the objects it remembers."""
+    """Return the settings of an unused object, and the objects that it remembers."""
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing)}
     changing, left_out = _said(thing, "remembered"), {*_OF_PROCESS, *_said(thing, "derived")}
@@ -68,7 +67,7 @@ class Snapshot:
         self._known = known
 
     def inside(self, thing: object) -> dict[str, Any]:
-        """Return what an object remembers."""
+        """Return the remembered attributes of an object."""
         names = names_of(thing)
         return {
             "type": type(thing).__name__,
@@ -81,7 +80,7 @@ class Snapshot:
         Raises
         ------
         ValueError
-            If it is of a kind that is not known.
+            If its type is not supported.
         """
         match value:
             case np.ndarray() | np.generic():
@@ -105,8 +104,8 @@ class Snapshot:
         if is_dataclass(value):
             return self._made(value, [field.name for field in fields(value) if field.init])
         raise ValueError(
-            f"{type(value).__name__} cannot be saved: it is no number, text, array, tuple, list or "
-            "dictionary of such, nor a dataclass, nor of a class with `remembered`."
+            f"{type(value).__name__} cannot be saved: it is not a number, text, array, tuple, list "
+            "or dictionary of such, nor a dataclass, nor of a class with `remembered`."
         )
 
     def _made(self, value: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -134,7 +133,7 @@ class Restorer:
     arrays : list of arrays
         By their numbers in the tree.
     types : iterable of types
-        Dataclasses and named tuples that may be made.
+        Dataclasses and named tuples that may be created.
     known : sequence
         As for `Snapshot`.
     """
@@ -149,12 +148,12 @@ class Restorer:
         self._types = {each.__name__: each for each in types}
 
     def inside(self, thing: Any, plain: Any) -> None:
-        """Let an object remember what another one of its settings did.
+        """Restore the remembered attributes of an object from those of one with the same settings.
 
         Raises
         ------
         ValueError, KeyError, TypeError, IndexError, AttributeError
-            If it is not what was taken of such an object.
+            If the plain data are not a snapshot of such an object.
         """
         names = names_of(thing)
         if plain["type"] != type(thing).__name__ or tuple(plain["inside"]) != names:
@@ -174,7 +173,7 @@ class Restorer:
             thing.restored()
 
     def value(self, plain: Any, current: Any = None) -> Any:  # noqa: PLR0911 # likewise
-        """Return a value that was taken; one that an object holds is put into the ``current``."""
+        """Return a restored value; a remembered object is restored into ``current``."""
         match plain:
             case None | bool() | int() | float() | str():
                 return plain
@@ -192,7 +191,7 @@ class Restorer:
                 try:
                     current.bit_generator.state = self.value(state)
                 except OverflowError as error:
-                    raise ValueError("a generator's numbers are beyond it") from error
+                    raise ValueError("a generator's numbers are out of range") from error
                 return current
             case {"tuple": parts}:
                 return tuple(self.value(each) for each in parts)
@@ -205,11 +204,11 @@ class Restorer:
             case {"type": _, "inside": _}:
                 self.inside(current, plain)
                 return current
-        raise ValueError("what was saved is none")
+        raise ValueError("the saved data are invalid")
 
 
 def pack(arrays: Arrays) -> tuple[list[list[Any]], bytes]:
-    """Return types and shapes of arrays, and their numbers in a row."""
+    """Return the types and shapes of arrays, and their concatenated numbers."""
     return (
         [[array.dtype.str, list(array.shape)] for array in arrays],
         b"".join(array.tobytes() for array in arrays),
@@ -217,12 +216,12 @@ def pack(arrays: Arrays) -> tuple[list[list[Any]], bytes]:
 
 
 def unpack(heads: Any, data: bytes) -> Arrays:
-    """Return what was packed, read-only.
+    """Return the packed arrays, read-only.
 
     Raises
     ------
     ValueError
-        If types and shapes do not make up the data, to the last byte.
+        If types and shapes do not use up the data, to the last byte.
     """
     arrays, place = [], 0
     for kind, shape in heads:
@@ -240,7 +239,7 @@ def unpack(heads: Any, data: bytes) -> Arrays:
 
 
 def settings_digest(settings: Mapping[str, Any]) -> str:
-    """Return a digest of what something was made with: all of it that does not change in use."""
+    """Return a digest of an object's settings: everything that does not change in use."""
     digest = hashlib.sha256()
     _digest(digest, settings, ())
     return digest.hexdigest()

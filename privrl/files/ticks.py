@@ -1,4 +1,4 @@
-"""Numbers on axes as people write them: 0.6, and not 6 × 10⁻¹."""
+"""Plain numbers on axes: 0.6 rather than 6 × 10⁻¹."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ _PLAIN = (1e-4, 1e5)  # beyond them, powers of ten
 
 
 class _Plain(LogFormatter):
-    """Labels the ticks that it would, fewer where there are many decades, in plain numbers."""
+    """Labels the usual ticks with plain numbers, and fewer ticks over many decades."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return plain_number(x) if super().__call__(x, pos) else ""
 
 
 def plain_number(x: float) -> str:
-    """Return a number as axes show it; what is very small or large with a power of ten."""
+    """Return a number as axes show it; very small and large ones use powers of ten."""
     if x == 0 or _PLAIN[0] <= abs(x) < _PLAIN[1]:
         return f"{x:g}"
     mantissa, _, power = f"{x:e}".partition("e")
@@ -26,7 +26,7 @@ def plain_number(x: float) -> str:
 
 
 def plain_ticks(figure: Figure) -> None:
-    """Have the logarithmic axes of a figure show plain numbers, but where others were asked for."""
+    """Show plain numbers on the logarithmic axes of a figure, unless another format was set."""
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             for which in ("major", "minor"):

@@ -1,4 +1,4 @@
-"""Checks of arguments, so that every error reads alike: name, accepted range, value, next move."""
+"""Checks of arguments with uniform errors: name, accepted range, value, next step."""
 
 import math
 from numbers import Integral, Real
@@ -31,7 +31,7 @@ def check_finite(name: str, value: float, hint: str = "") -> float:
 
 
 def check_between(name: str, value: float, low: float, high: float, hint: str = "") -> float:
-    """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
+    """Return ``value`` as a float if it is strictly between ``low`` and ``high``."""
     if not low < _as_float(value) < high:
         raise ValueError(
             f"{name} must be a number > {low:g} and < {high:g}, got {shown(value)}{_hint(hint)}."
@@ -51,7 +51,7 @@ def check_count(name: str, value: int, least: int = 1) -> int:
 
 
 def check_repeats(name: str, value: int) -> int:
-    """Return how often something is charged, if floats hold all such numbers."""
+    """Return a number of charges as an int, up to the largest whole number that floats resolve."""
     if check_count(name, value) > LARGEST_WHOLE:
         raise ValueError(
             f"{name} must be a whole number of at most 2**53, got {shown(value)}: floats do not "
@@ -79,17 +79,17 @@ def check_is(name: str, value: object, *kinds: type, hint: str = "") -> None:
 
 
 def check_does(name: str, value: object, what: str, *methods: str) -> None:
-    """Check that a public argument has the methods of what it is said to be."""
+    """Check that a public argument has the methods of its expected type."""
     if isinstance(value, type) or not all(callable(getattr(value, each, None)) for each in methods):
         got = value.__name__ if isinstance(value, type) else type(value).__name__
         raise ValueError(f"{name} must be {what}, got {got}.")
 
 
 def plain_array(name: str, values: object) -> NDArray[Any]:
-    """Return an argument as an array of NumPy's own type, whose checks see what it holds.
+    """Return an argument as a plain NumPy array, so that checks see all its values.
 
-    Masked arrays are refused, also inside lists: comparisons pass over masked entries, so that
-    checks would not see what is then computed with.
+    Masked arrays are refused, also inside lists: comparisons skip masked entries, so checks would
+    miss values that the computation uses.
     """
     if _is_masked(values):
         raise ValueError(
@@ -106,21 +106,21 @@ def _is_masked(values: object) -> bool:
 
 
 def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Return numbers as floats, if they are public and such."""
+    """Return public numbers as floats, if they are numbers."""
     try:
         array = plain_array(name, values)
-        if array.dtype.kind != "c":  # NumPy would drop what is imaginary
+        if array.dtype.kind != "c":  # NumPy would drop the imaginary part
             return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
-        pass  # whose words name no argument
+        pass  # its message does not name the argument
     raise ValueError(
         f"{name} must be numbers that floats hold, in rows of one length, got "
-        f"{type(values).__name__} that is none."
+        f"{type(values).__name__}."
     )
 
 
 def check_rng(rng: object) -> None:
-    """Check that ``rng`` is a generator of this process, before anything is spent on its draws."""
+    """Check that ``rng`` is a generator of this process, before any cost is charged."""
     if not isinstance(rng, np.random.Generator):
         raise ValueError(
             f"rng must be a numpy.random.Generator, got {shown(rng)}; privrl.secret_rng() makes "
@@ -132,8 +132,8 @@ def check_rng(rng: object) -> None:
 def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
     """Return data as floats if they are an array of plain numbers.
 
-    No message holds a value of the data. Masked, complex and truth values, dates and texts are
-    refused, though NumPy would make numbers of them.
+    No message shows a value of the data. Masked, complex and Boolean values, dates and texts are
+    refused, although NumPy would convert them to numbers.
     """
     kind = type(data).__name__
     try:
@@ -147,8 +147,8 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         pass  # without the cause, which may show a value
     raise ValueError(
-        f"{name} must be an array of numbers, got {kind} that is none; rows must be of one length, "
-        "and nothing masked, complex, a truth value, a date or a text."
+        f"{name} must be an array of numbers, got {kind}; rows must be of one length, "
+        "without masked entries, complex numbers, Booleans, dates or texts."
     )
 
 
@@ -173,7 +173,7 @@ def _hint(hint: str) -> str:
 
 
 def _as_float(value: object) -> float:
-    """Return a number as a float; NaN, which every check refuses, for what is none."""
+    """Return a number as a float; anything else becomes NaN, which every check refuses."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:

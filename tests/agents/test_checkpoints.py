@@ -625,7 +625,7 @@ def test_a_draw_of_other_totals_is_refused(book, tmp_path) -> None:
     other = make()
     other.load(path, ledger=book)
     other._entered._number = 1  # as if a draw had been left out
-    with pytest.raises(LedgerError, match="made before, of other data"):
+    with pytest.raises(LedgerError, match="made before, from other data"):
         other.begin_episode(1)
     assert len(book.entries()) == 2
 
@@ -640,7 +640,7 @@ def test_a_draw_of_the_same_numbers_in_other_cells_is_refused(book, tmp_path) ->
         other.load(path, ledger=book)
         other.observe_counts(counts, np.zeros((3, 2, 1)))
         if cell[0]:
-            with pytest.raises(LedgerError, match="made before, of other data"):
+            with pytest.raises(LedgerError, match="made before, from other data"):
                 other.begin_episode(0)
         else:
             other.begin_episode(0)

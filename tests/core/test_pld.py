@@ -668,7 +668,7 @@ def test_a_cost_that_was_changed_is_refused(planned: bool) -> None:
     accountant.compose(cost, 2)
     spent = float(accountant.epsilon(1e-5))
     cost.sigma = 0.5
-    with pytest.raises(ValueError, match="when it was first counted"):
+    with pytest.raises(ValueError, match="after it was first charged"):
         accountant.compose(cost)
     assert float(accountant.epsilon(1e-5)) == spent
     anew = PldAccountant()

@@ -372,9 +372,9 @@ def test_what_is_about_norms_is_for_gaussian_noise_only(table: str) -> None:
         relations.ReplaceTransition(),
     ):
         GaussianCost(sigma=1, relation=relation, table=table)
-        with pytest.raises(ValueError, match="knows the norm of a change only"):
+        with pytest.raises(ValueError, match="bounds only the norm of a change"):
             DirichletCost(weight=1, alpha=1, relation=relation, table=table)
-        with pytest.raises(ValueError, match="knows the norm of a change only"):
+        with pytest.raises(ValueError, match="bounds only the norm of a change"):
             LaplaceCost(scale=1, relation=relation, table=table)
 
 

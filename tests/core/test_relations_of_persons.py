@@ -54,7 +54,7 @@ def test_gaussian_noise_is_for_both(relation: Relation, table: str) -> None:
 )
 def test_other_noise_is_refused(relation: Relation, make: Any) -> None:
     for table, what in ((SUMS, "sum"), (None, "sum"), (NORMS, "norm")):
-        with pytest.raises(ValueError, match=f"knows the {what} of a change only"):
+        with pytest.raises(ValueError, match=f"bounds only the {what} of a change"):
             make(relation=relation, table=table)
 
 
@@ -72,7 +72,7 @@ def test_discrete_laplace_noise_is_for_whole_sums() -> None:
 
 @of_each
 def test_laplace_noise_is_not_for_norms(relation: Relation) -> None:
-    with pytest.raises(ValueError, match="the norm of a change only; it is for Gaussian"):
+    with pytest.raises(ValueError, match="the norm of a change; use Gaussian"):
         LaplaceCost(scale=1.0, relation=relation, table=NORMS)
 
 

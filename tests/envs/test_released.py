@@ -344,7 +344,7 @@ def test_two_halves_of_different_models_are_refused(tmp_path):
     (one / "tables.npz").write_bytes(whole)
     load_released(one)
     (one / "model.json").write_bytes((other / "model.json").read_bytes())
-    with pytest.raises(ValueError, match="fetch or write both anew"):
+    with pytest.raises(ValueError, match="get or make both again"):
         load_released(one)
 
 
@@ -423,10 +423,10 @@ def edited(change):
         (lambda text: '{"a":' * 100_000, "must not be nested so deeply"),
         (lambda text: text.replace('"epsilon": 1.0', '"epsilon": NaN'), "numbers must be finite"),
         (lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1e999'), "must be finite"),
-        (lambda text: text.replace("{", '{"format": "x",', 1), "once, got 'format' twice"),
+        (lambda text: text.replace("{", '{"format": "x",', 1), "unique, got 'format' twice"),
         (
             lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1.0, "epsilon": 0.1'),
-            "entries must be there once, got 'epsilon' twice",
+            "keys must be unique, got 'epsilon' twice",
         ),
         (edited(lambda page: page.update(format="privrl released model, 2")), "format must be"),
         (edited(lambda page: page.update(format=["x"])), "format must be"),

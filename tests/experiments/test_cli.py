@@ -167,7 +167,7 @@ def test_a_file_that_is_no_database_stays(tmp_path: Path) -> None:
         ('{"spec": {"runs": "3"}}', "spec.runs must be of type int"),
         ("[" * 100_000, "spec.json': brackets must not be nested so deeply."),
         ('{"spec":' * 50_000, "brackets must not be nested so deeply."),
-        ('{"runs": 3, "runs": 4}', "entries must be there once"),
+        ('{"runs": 3, "runs": 4}', "keys must be unique"),
         ('{"runs": 1' + "0" * 400 + "}", "numbers must be finite"),
     ],
 )

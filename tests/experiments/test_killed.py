@@ -194,10 +194,10 @@ def test_who_reads_a_file_reads_its_statement(command: str) -> None:
     run(COMMANDS[command], 5.0)
     READERS[command]()
     Path("out/release.json").write_bytes(older)
-    with pytest.raises(ValueError, match=r"^\w+\.json: must be the file that release\.json beside"):
+    with pytest.raises(ValueError, match=r"^\w+\.json: must be the file that release\.json next"):
         READERS[command]()
     Path("out/release.json").write_bytes(older[:-20])
-    with pytest.raises(ValueError, match=r"release\.json beside it must be a statement"):
+    with pytest.raises(ValueError, match=r"release\.json next to it must be a valid statement"):
         READERS[command]()
     Path("out/release.json").write_text('{"sha256": {"another.json": ""}}')
     READERS[command]()
@@ -212,7 +212,7 @@ def test_predict_refuses_a_model_beside_the_statement_of_another() -> None:
     Path("out/release.json").write_bytes(older)
     result = RUNNER.invoke(app, ["predict", "out/model.json", "data.csv"])
     assert result.exit_code == 2
-    assert "release.json beside it is about" in " ".join(result.output.split())
+    assert "release.json next to it describes" in " ".join(result.output.split())
 
 
 # What killed processes leave ---------------------------------------------------------------------

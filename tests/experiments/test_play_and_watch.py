@@ -78,7 +78,7 @@ def test_a_shared_copy_is_played(trained: Path, tmp_path: Path) -> None:
 def test_another_policy_than_was_made_is_refused(trained: Path) -> None:
     text = (trained / "policy.json").read_text()
     (trained / "policy.json").write_text(text.replace("FrozenLake", "ThawedLake"))
-    assert "policy.json must be the file that its statement is about" in run(
+    assert "policy.json must be the file that its statement describes" in run(
         "play", str(trained), code=2
     )
     (trained / "train.json").write_text("{}")

@@ -151,7 +151,7 @@ def test_a_ledger_that_cannot_be_used_stops_the_release(folder: Path, ledger_pat
     ledger_path.write_bytes(b"")
     refused = run(*COMMANDS["histogram"][0], "--out", "out")
     assert refused.exit_code == 2
-    assert "is no ledger" in said(refused)
+    assert "is not a ledger" in said(refused)
     assert not Path("out").exists()
     elsewhere = run(*COMMANDS["histogram"][0], "--out", "out", "--ledger", "own/ledger.sqlite")
     assert elsewhere.exit_code == 0

@@ -246,7 +246,7 @@ def test_relations_are_never_mixed(book: Ledger) -> None:
 
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
     book.set_budget("d", Budget(1.0), UNIT)
-    with pytest.raises(BudgetExceeded, match="no budget under 'add or remove one record', only"):
+    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
         book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
     book.set_budget("d", Budget(0.2))  # for every other relation
     book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
@@ -319,7 +319,7 @@ def test_data_have_one_name(book: Ledger, tmp_path: Path) -> None:
     named = book.dataset(data, "visits")
     book.accountant(named).compose(laplace(1.0))
     assert book.dataset(data) == named
-    with pytest.raises(ValueError, match="must be 'visits', as which these data were entered"):
+    with pytest.raises(ValueError, match="must be 'visits', the name of these data in the ledger"):
         book.dataset(data, "another")
     with pytest.raises(ValueError, match="must be 'visits'"):  # also where both were asked before
         book.accountant(DataSet("another", named.content)).compose(laplace(1.0))
@@ -525,5 +525,5 @@ def test_a_spelling_without_a_budget_for_a_relation_is_no_way_around_one(
     book.accountant(name).compose(laplace(0.9))
     with pytest.raises(BudgetExceeded):  # of the other spelling
         book.accountant(name).compose(laplace(0.2))
-    with pytest.raises(BudgetExceeded, match="no budget under 'add or remove one record'"):
+    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
         book.accountant(name).compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))

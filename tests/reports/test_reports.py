@@ -137,7 +137,7 @@ def test_what_was_changed_since_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "run" / "record.csv"
     record.write_text(record.read_text() + "0,99,1,1.0,0\n")
     assert report(tmp_path / "run", "public")  # which does not read it
-    with pytest.raises(ValueError, match="must be the file that its statement is about"):
+    with pytest.raises(ValueError, match="must be the file that its statement describes"):
         report(tmp_path / "run", "researcher")
 
 

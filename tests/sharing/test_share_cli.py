@@ -167,7 +167,7 @@ def test_of_training_the_policy_alone(tmp_path: Path) -> None:
 def test_without_privacy_nothing_is_shared(more: list[str]) -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", *more, "--out",
         "out")  # fmt: skip
-    assert "policy.json left there is no promise of privacy" in refused()
+    assert "policy.json left its release has no promise of privacy" in refused()
 
 
 @pytest.mark.parametrize("command", ["naive-bayes", "bayes-net"])
@@ -179,7 +179,7 @@ def test_models_without_privacy_say_so(command: str) -> None:
     run(command, "data.csv", "--schema", "schema.toml", *own[command], "--mechanism", "none",
         "--out", "out")  # fmt: skip
     assert json.loads(Path("out/model.json").read_text())["shareable"] is False
-    assert "model.json left there is no promise of privacy" in refused()
+    assert "model.json left its release has no promise of privacy" in refused()
 
 
 def test_a_promise_that_is_none_is_not_shared() -> None:
@@ -335,7 +335,7 @@ def with_record(data: dict[str, Any], name: str = "record.csv") -> None:
 def test_an_edited_statement_is_refused(change: Callable[[dict[str, Any]], object]) -> None:
     histogram()
     edited(change)
-    assert "release.json must be as privrl wrote it, and was changed since" in refused()
+    assert "release.json must be unchanged since privrl wrote it" in refused()
 
 
 def test_spaces_are_no_edit() -> None:
@@ -371,13 +371,13 @@ def test_a_verdict_that_was_stricter_stays() -> None:
     [
         ("[]", "release.json must be a statement"),
         ("{", "release.json Expecting"),
-        ('{"a": 1, "a": 2}', "release.json entries must be there once"),
+        ('{"a": 1, "a": 2}', "release.json keys must be unique"),
         ("[" * 100_000, "release.json brackets"),
         *(
             (f'{{"statement_sha256": "", "a": {"[" * n}{"]" * n}}}', "release.json")
             for n in (600, 900, 930, 960, 990)
         ),
-        ("{}", "an older privrl wrote it"),
+        ("{}", "an older version of privrl wrote it"),
     ],
 )
 def test_what_is_no_statement_is_refused(data: str, said: str) -> None:
@@ -401,18 +401,18 @@ def test_a_folder_of_an_older_version() -> None:
 
     edited(older)
     told = refused()
-    assert "an older privrl wrote it" in told
-    assert "not made anew" in told
+    assert "an older version of privrl wrote it" in told
+    assert "Do not repeat the release" in told
 
 
 def test_renamed_files() -> None:
     histogram()
     Path("out/histogram.csv").rename("out/ages.csv")
-    assert "histogram.csv must be a file of its own, got nothing" in refused()
+    assert "histogram.csv must be a regular file, got nothing" in refused()
     Path("data.csv").rename("out/histogram.csv")
     told = refused()
-    assert "histogram.csv must be the file that its statement is about" in told
-    assert "put that file back" in told
+    assert "histogram.csv must be the file that its statement describes" in told
+    assert "restore that file" in told
     assert _files._digest(Path("out/histogram.csv").read_bytes()) not in told
 
 
@@ -462,7 +462,7 @@ def test_what_is_no_file_is_refused(name: str, kind: str) -> None:
         os.mkfifo(path)
     signal.alarm(20)
     try:
-        assert f"{name} must be a file of its own" in refused()
+        assert f"{name} must be a regular file" in refused()
     finally:
         signal.alarm(0)
 
@@ -472,12 +472,12 @@ def test_what_is_no_file_is_refused(name: str, kind: str) -> None:
 
 def test_folders_that_are_none() -> None:
     histogram()
-    assert "folder must be one that a command wrote, got 'data.csv'" in refused(folder="data.csv")
-    assert "folder must be one that a command wrote, got 'nowhere'" in refused(folder="nowhere")
+    assert "the output folder of a command, got 'data.csv'" in refused(folder="data.csv")
+    assert "the output folder of a command, got 'nowhere'" in refused(folder="nowhere")
     Path("empty").mkdir()
     told = refused(folder="empty")
-    assert "with release.json, train.json" in told
-    assert "got 'empty' without" in told
+    assert "none of release.json, train.json" in told
+    assert "got 'empty', which has none" in told
 
 
 @pytest.mark.parametrize("to", ["out", "out/copy", "./out/../out/a/b", "link/copy"])
@@ -485,7 +485,7 @@ def test_a_copy_is_kept_apart(to: str) -> None:
     histogram()
     Path("link").symlink_to("out")
     before = contents("out")
-    assert "to must be a folder apart from 'out'" in refused(to=to)
+    assert "to must be a folder outside of 'out'" in refused(to=to)
     assert contents("out") == before
 
 
@@ -496,7 +496,7 @@ def test_places_that_are_taken() -> None:
     told = refused(to="full")
     assert "to must be a new folder, or an empty one" in told
     assert "--force" in told
-    assert "must hold an earlier copy and nothing else" in refused("--force", to="full")
+    assert "must hold only an earlier copy" in refused("--force", to="full")
     assert names("full") == ["mine.txt"]
     assert "to must be a folder that can be written to" in refused(to="data.csv")
     refused(to="/proc/copy")
@@ -505,7 +505,7 @@ def test_places_that_are_taken() -> None:
         assert "to must be a folder that can be written to" in refused()
     Path("dangling").symlink_to("nowhere")
     assert "to must be a folder that can be written to" in refused(to="dangling")
-    assert "to must be a folder of its own" in refused(folder="../" + Path.cwd().name + "/out",
+    assert "to must be a new folder" in refused(folder="../" + Path.cwd().name + "/out",
                                                        to=".")  # fmt: skip
 
 
@@ -525,9 +525,9 @@ def test_force_writes_over_a_copy_alone() -> None:
     assert Path("copy/histogram.csv").read_bytes() == Path("out/histogram.csv").read_bytes()
     histogram(out="another")
     told = refused("--force", to="another")  # it is a release, which would be gone
-    assert "must hold an earlier copy and nothing else" in told
+    assert "must hold only an earlier copy" in told
     Path("copy/mine.txt").write_text("mine")
-    assert "must hold an earlier copy and nothing else" in refused("--force")
+    assert "must hold only an earlier copy" in refused("--force")
 
 
 @pytest.mark.slow
