@@ -164,6 +164,22 @@ class TabularSetup:
             )
 
 
+def with_public_facts(
+    rows: FloatArray, support: Support | None, known_rows: ArrayLike | None
+) -> FloatArray:
+    """Return rows, shape (..., S, A, K), with public zeros and public rows filled in."""
+    if support is not None:
+        valid = support.valid
+        rows = np.where(valid, rows, 0.0)
+        total = rows.sum(axis=-1, keepdims=True)
+        # Up to rounding, a draw may put all its mass on cells outside the support.
+        rows = np.where(total > 0, rows, valid)
+        rows /= rows.sum(axis=-1, keepdims=True)
+    if known_rows is not None:
+        rows = np.where(np.isnan(known_rows), rows, known_rows)
+    return rows
+
+
 def self_loops(
     n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
 ) -> BoolArray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import BetaPosterior
-from privrl.agents.setup import TabularSetup
+from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray, IntArray
@@ -107,7 +107,7 @@ class UCBVI(CountsAgent):
         if self._known_rows is not None:
             known = ~np.isnan(self._known_rows).any(axis=-1)
             unknown, width = unknown & ~known, np.where(known, 0.0, width)
-            rows = self._with_public_facts(rows)
+            rows = with_public_facts(rows, self.support, self._known_rows)
         gain = self._upper_reward(reward)
         low, high = self._reward_range(reward)
         least, most = self._range_ahead(low, high)
