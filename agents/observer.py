@@ -434,7 +434,7 @@ def _check_units(encoded: FloatArray, steps: FloatArray | float) -> None:
     """Check that each step adds at most 1 to its row of rewards, as the cost assumes."""
     if not (np.abs(encoded).sum(axis=-1) <= steps + 1e-9 * np.maximum(steps, 1)).all():
         raise ValueError(
-            "a reward model must add at most 1 in total to a row for each step, and this one adds "
+            "a reward model must add at most 1 in all to a row for each step, and this one adds "
             "more; scale down the results of encode and encode_counts."
         )
 

@@ -235,7 +235,7 @@ class TabularAgent(Checkpointed, ABC):
         observation: ArrayLike,
         state: ArrayLike | None = None,
         episode_start: ArrayLike | None = None,
-        deterministic: bool = True,  # as others call it
+        deterministic: bool = True,  # for compatibility
     ) -> tuple[Action, Step]:
         """Return the action of `policy` for an observation, and the ``state`` of the next call.
 
