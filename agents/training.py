@@ -267,10 +267,7 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
         action = act(state, step)
         following, reward, terminated, truncated, _ = move(action + first_action)
         if terminated and not agent.terminates:
-            raise ValueError(
-                f"{env} ended an episode before the horizon; make the agent with "
-                "terminates=True so that it can learn where episodes end."
-            )
+            raise _unexpected_end(env)
         try:
             following, paid = int(following) - first_state, float(reward)
         except (TypeError, ValueError, OverflowError):
@@ -376,10 +373,7 @@ def _one_round(
         if not ended.any():
             continue
         if (terminated[step] & playing).any() and not agent.terminates:
-            raise ValueError(
-                f"{env} ended an episode before the horizon; make the agent with "
-                "terminates=True so that it can learn where episodes end."
-            )
+            raise _unexpected_end(env)
         if mode == AutoresetMode.SAME_STEP:
             following[step, ended] = _final_states(env, infos, ended)
         playing = playing & ~ended
@@ -422,11 +416,18 @@ def _rewards_of(env: VectorEnv[Any, Any, Any], paid: object) -> NDArray[Any]:
     return numbers
 
 
+def _unexpected_end(env: object) -> ValueError:
+    return ValueError(
+        f"{env} ended an episode before the horizon; make the agent with terminates=True so that "
+        "it can learn where episodes end."
+    )
+
+
 def _no_state(env: object, space: object) -> ValueError:
     """Return the error for an invalid observation or reward, without its value."""
     return ValueError(
         f"env must show states of its observation space {space} and pay numbers, and {env} did "
-        "not; look into its reset and step."
+        "not; check its reset and step."
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -323,48 +324,16 @@ def test_arrays_are_within_the_file() -> None:
             unpack(wrong, data)
 
 
-def test_what_cannot_be_saved_is_named(tmp_path) -> None:
-    class Own(NoisyCounts):
-        def __init__(self) -> None:
-            super().__init__(sigma=2.0, updates=9)
-            self.loose = object()
-
-    class Plain:
-        def __init__(self) -> None:
-            self.inner = NoisyCounts(sigma=2.0, updates=9)
-
-        cost = property(lambda self: self.inner.cost)
-
-        def fresh(self) -> "Plain":
-            return Plain()
-
-        def check(self, counts) -> None:
-            self.inner.check(counts)
-
-        def invalidate(self) -> None:
-            self.inner.invalidate()
-
-        def update(self, counts, rng):
-            return self.inner.update(counts, rng)
-
-    agent_with(sampler=Own()).save(tmp_path / "own")
-    with pytest.raises(ValueError, match="Plain cannot be saved"):
-        agent_with(sampler=Plain()).save(tmp_path / "plain")
-    assert os.listdir(tmp_path) == ["own"]
-
-
-class Mine:
-    """A sampler of somebody's own, that says what it remembers."""
-
-    remembered = ("inner",)
+class Plain:
+    """A custom sampler that does not declare its state."""
 
     def __init__(self) -> None:
         self.inner = NoisyCounts(sigma=2.0, updates=9)
 
     cost = property(lambda self: self.inner.cost)
 
-    def fresh(self) -> "Mine":
-        return Mine()
+    def fresh(self) -> Self:
+        return type(self)()
 
     def check(self, counts) -> None:
         self.inner.check(counts)
@@ -374,6 +343,24 @@ class Mine:
 
     def update(self, counts, rng):
         return self.inner.update(counts, rng)
+
+
+def test_what_cannot_be_saved_is_named(tmp_path) -> None:
+    class Own(NoisyCounts):
+        def __init__(self) -> None:
+            super().__init__(sigma=2.0, updates=9)
+            self.loose = object()
+
+    agent_with(sampler=Own()).save(tmp_path / "own")
+    with pytest.raises(ValueError, match="Plain cannot be saved"):
+        agent_with(sampler=Plain()).save(tmp_path / "plain")
+    assert os.listdir(tmp_path) == ["own"]
+
+
+class Mine(Plain):
+    """A custom sampler that declares its state."""
+
+    remembered = ("inner",)
 
 
 def test_a_sampler_of_ones_own_is_saved_if_it_says_how(tmp_path) -> None:
