@@ -1,4 +1,4 @@
-"""IMED and DP-IMED: bandits, one state and one step, whose regret's constant is known exactly."""
+"""IMED and DP-IMED for bandits: one state, one step, and an exactly known regret constant."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from privrl.samplers.dirichlet import SingleDraw
 
 #: One reward in [0, 1] is replaced by any other: a sum of rewards changes by at most 1.
 REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]})
-_EDGE = 1e-12  # means are kept so far from 0 and 1, where divergences are infinite
+_EDGE = 1e-12  # minimal distance of means from 0 and 1, where divergences are infinite
 
 
 def imed(
@@ -42,41 +42,41 @@ def imed(
     Parameters
     ----------
     mdp : TabularMDP
-        Of one state and one step; an action pays 1 with its expected reward for probability.
+        A bandit, with one state and one step. The expected reward of an action is the
+        probability that it pays 1.
     steps : sequence of int
-        After how many pulls, ascending, to look; the last is where it ends.
+        Numbers of pulls at which to record, ascending; play ends at the last.
     rng : numpy.random.Generator, int or None
-        All randomness.
+        Source of all randomness.
     runs : int
         Independent runs.
     epsilon : float, optional
-        Pure differential privacy, under `REPLACE_REWARD`, of everything that a run does; by
-        default there is none.
+        Pure differential privacy of the whole run, under `REPLACE_REWARD`. By default the run is
+        not private.
     ratio : float
-        An arm that is chosen is pulled until its pulls have grown by so much, > 1, and at least
-        once. Asymptotically it is the regret's factor at the most; but every batch brings noise of
-        its own, and with a ratio near 1 rare runs lose sight of the best arm for longer than can
-        be waited for.
+        Growth factor, > 1: a chosen arm is pulled until its number of pulls has grown by this
+        factor, and at least once. Asymptotically the regret grows by at most this factor. But each
+        batch adds noise, and with a ratio near 1 a few runs lose the best arm for a very long time.
     accountant : Accountant, optional
-        Is charged for the whole stream before anything is drawn.
+        Charged for the whole stream before the first draw.
 
     Returns
     -------
     array, shape (len(steps), runs, A)
-        How often each arm was pulled. Times `gaps` it is the regret.
+        Number of pulls of each arm. The product with `gaps` is the regret.
 
     Raises
     ------
     ValueError
-        If the task is no bandit with means in [0, 1], or an argument out of range.
+        If the task is not a bandit with means in [0, 1], or an argument is out of range.
 
     Notes
     -----
-    Of an arm with n pulls and an estimated mean m, M the largest of them, the index is
-    ``n d(m, M) + log n`` with `divergence` d, and the arm of the least is pulled. Estimates are
-    of the arm's sum of rewards, to which each of its batches has added Laplace noise of scale
-    ``1 / epsilon``. A reward is in one batch, so that the whole stream costs what one release
-    does.
+    The index of an arm with n pulls and estimated mean m is ``n d(m, M) + log n``, with M the
+    largest estimated mean and d the `divergence`. The arm with the smallest index is pulled.
+    Estimates use the arm's sum of rewards, to which each batch adds Laplace noise of scale
+    ``1 / epsilon``. Each reward is in one batch, so that the whole stream costs as much as one
+    release.
     """
     means = _means(mdp)
     ends = [check_count("steps", each) for each in steps]
@@ -115,15 +115,15 @@ def divergence(mean: ArrayLike, best: ArrayLike, epsilon: float | None = None) -
     Parameters
     ----------
     mean, best : array, in [0, 1]
-        Of Bernoulli distributions; they broadcast.
+        Means of Bernoulli distributions, of shapes that broadcast.
     epsilon : float, optional
-        What a bandit's privacy is, > 0; by default there is none, and z is the mean.
+        Privacy of the bandit, > 0. By default the bandit is not private, and z is the mean.
 
     Returns
     -------
     array
-        At least 0: how well who is that private can tell the one from the other. The derivative
-        is 0 where ``logit z = logit best − ε``.
+        Nonnegative; how well an agent of this privacy can distinguish the two distributions. The
+        minimum is where ``logit z = logit best − ε``.
     """
     low: FloatArray = np.clip(np.asarray(mean, np.float64), _EDGE, 1 - _EDGE)
     high: FloatArray = np.maximum(np.clip(np.asarray(best, np.float64), _EDGE, 1 - _EDGE), low)
@@ -135,7 +135,7 @@ def divergence(mean: ArrayLike, best: ArrayLike, epsilon: float | None = None) -
 
 
 def gaps(mdp: TabularMDP) -> FloatArray:
-    """Return what each arm earns less than the best, shape (A,): values of the task's policies."""
+    """Return the gap between the best arm's mean reward and that of each arm, shape (A,)."""
     _means(mdp)
     arms = np.arange(mdp.n_actions).reshape(-1, 1, 1)
     lost: FloatArray = mdp.optimal_value() - np.asarray(mdp.policy_value(arms))
@@ -143,20 +143,20 @@ def gaps(mdp: TabularMDP) -> FloatArray:
 
 
 def regret_constant(mdp: TabularMDP, epsilon: float | None = None) -> float:
-    """Return what the best agents' regret grows by as the logarithm of time does by 1.
+    """Return the optimal asymptotic ratio of the regret to the logarithm of time.
 
-    ``Σ gap / divergence`` over the arms that are not best: Lai and Robbins (1985) without privacy,
-    Azize et al. (2025) with. Batches make it up to ``ratio`` times as much, and
+    It is ``Σ gap / divergence`` over the suboptimal arms: Lai and Robbins (1985) without privacy,
+    Azize et al. (2025) with privacy. Batches increase it at most by the factor ``ratio``, and by
     ``(ratio − 1) / log ratio`` on average.
 
     Raises
     ------
     ValueError
-        If the task is no bandit with means in [0, 1], or ``epsilon`` not > 0.
+        If the task is not a bandit with means in [0, 1], or ``epsilon`` is not > 0.
     """
     means, lost = _means(mdp), gaps(mdp)
     worse = lost > 0
-    with np.errstate(divide="ignore"):  # infinite where no float tells an arm from the best
+    with np.errstate(divide="ignore"):  # infinite for arms as good as the best in floats
         return float((lost[worse] / divergence(means[worse], means.max(), epsilon)).sum())
 
 
@@ -166,7 +166,7 @@ def _kl(z: FloatArray, best: FloatArray) -> FloatArray:
 
 
 def _choice(pulls: FloatArray, paid: FloatArray, epsilon: float | None) -> IntArray:
-    """Return the arm with the least index in each run; those never pulled come first."""
+    """Return the arm with the smallest index in each run; unpulled arms come first."""
     n = np.maximum(pulls, 1.0)
     means = np.clip(paid / n, 0.0, 1.0)
     index = n * divergence(means, means.max(axis=1, keepdims=True), epsilon) + np.log(n)
@@ -185,7 +185,7 @@ def _means(mdp: TabularMDP) -> FloatArray:
 
 
 class _ArmSums(PaidSampler):
-    """Sums of rewards, a batch at a time, each with Laplace noise; the stream is paid for once."""
+    """Sums of rewards by batches, with Laplace noise; one charge covers the stream."""
 
     _numbers = ()
 
@@ -195,7 +195,7 @@ class _ArmSums(PaidSampler):
 
     @property
     def cost(self) -> Cost | None:
-        """That of one batch before the first, None from then on: a reward is in one only."""
+        """Cost of one batch before the first draw, then None: each reward is in one batch."""
         return None if self._done else self._noise.cost
 
     def check(self, counts: FloatArray) -> None:
@@ -204,7 +204,7 @@ class _ArmSums(PaidSampler):
         check_batch(counts, (), None)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
-        """Return the sums of one batch with their noise; call through `draw`."""
+        """Return the noisy sums of one batch; call through `draw`."""
         self.check(counts)
         self._done += 1
         return SingleDraw(self._noise._draw(counts, rng))

@@ -1,4 +1,4 @@
-"""Agents that learn nothing, as yardsticks: the best policy, and none."""
+"""Baselines without learning: a given policy, and random policies."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class _Baseline(TabularAgent):
-    """Ignore what is observed; release nothing and spend nothing."""
+    """Ignore all observations; release and spend nothing."""
 
     releases = False
     has_own_schedule = True
 
     def __init__(self, setup: TabularSetup) -> None:
-        nothing = KnownRewards(np.zeros((setup.n_states, setup.n_actions)))  # is never read
+        nothing = KnownRewards(np.zeros((setup.n_states, setup.n_actions)))  # never read
         super().__init__(replace(setup, sampler=nothing, rewards=nothing))
 
     @classmethod
     def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
-        """Return the schedule of all episodes, whatever is named."""
+        """Return the schedule of all episodes; the name is ignored."""
         del name, episodes, private
         return EveryEpisode()
 
     def observe(self, seen: Transition) -> None:
-        """Ignore it."""
+        """Ignore the step."""
 
     def observe_counts(
         self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
     ) -> None:
-        """Ignore them."""
+        """Ignore the counts."""
 
     def _plan_to_deploy(self) -> IntArray:
         return self.behaviour
@@ -53,14 +53,14 @@ class Oracle(_Baseline):
     Parameters
     ----------
     setup : TabularSetup
-        Needs no sampler, rewards or randomness.
+        Sampler and rewards are ignored.
     policy : array of int, shape (..., H, S)
-        Action at each step and state; broadcasts against the runs.
+        Action at each step and state; it broadcasts against the runs.
 
     Raises
     ------
     ValueError
-        If the policy is for other sizes.
+        If the policy has the wrong size.
     """
 
     title = "best policy"
@@ -96,12 +96,12 @@ class Oracle(_Baseline):
 
 
 class RandomPolicy(_Baseline):
-    """Follow a policy drawn uniformly from all, another one whenever the schedule says.
+    """Follow a uniformly random deterministic policy, and draw a new one on a schedule.
 
     Parameters
     ----------
     setup : TabularSetup
-        Needs no sampler or rewards.
+        Sampler and rewards are ignored.
     """
 
     title = "random policy"

@@ -1,10 +1,10 @@
 """Checkpoints of agents: files from which a stopped run resumes with the same results.
 
-A checkpoint is not private: it holds raw counts and the state of the noise. Never share it. Once an
-agent of secret randomness was saved, it enters each later draw in a ledger before it makes the
-draw. A run that resumes from the checkpoint can then not repeat that draw with other data
-(`Draws`). A checkpoint holds all charges of the agent's accountant, also those of other agents
-that share it in the same process.
+A checkpoint is not private: it holds raw counts and the state of the noise. Never share it. After
+its first checkpoint, an agent with secret randomness enters each draw in a ledger before making it.
+A run that resumes from the checkpoint can then not repeat that draw with other data (`Draws`). A
+checkpoint holds all charges of the agent's accountant, including those of other agents that share
+it in the same process.
 """
 
 import hashlib
@@ -58,8 +58,8 @@ _TITLE: Final = (
     b"privrl checkpoint, NOT PRIVATE: it holds raw counts and the state of the noise. Keep it to "
     b"yourself, and never share it.\n"
 )
-_KEY: Final = 32  # bytes of a key, and of a digest
-_PACKAGES: Final = ("privrl", "numpy", "randomgen")  # by which noise may differ
+_KEY: Final = 32  # bytes of a key or digest
+_PACKAGES: Final = ("privrl", "numpy", "randomgen")  # whose versions may change the noise
 _POSTERIORS: Final = (NoisyPosterior, SingleDraw, BetaPosterior, HatPosterior)
 _COSTS: Final = (
     BatchCost,
@@ -75,27 +75,26 @@ _COSTS: Final = (
 
 
 class Draws:
-    """The draws of an agent that was saved, as entries in a ledger.
+    """The draws of a saved agent, as entries in a ledger.
 
-    Each draw has a keyed digest of all that it depends on: of the digest before, which begins with
-    all that the agent remembered when it was first saved, of its number, and of the new records.
-    The register compares it. The randomness of the draw follows from it, from a secret key, and
-    from a random number in the draw's entry. So a draw that is made once more has the noise that it
-    had, and no other draw has any of it: neither one of other data, nor one that was entered in
-    another copy of the ledger.
+    Each draw has a keyed digest of its number, the new records and the previous digest. The first
+    digest is that of the agent's state in its first checkpoint. The ledger compares digests. The
+    randomness of a draw is derived from its digest, a secret key, and a random number in its entry.
+    A repeated draw therefore has the same noise. Draws with other data, or in another copy of the
+    ledger, have independent noise.
 
     Parameters
     ----------
     ledger : Ledger
-        Where the draws are entered.
+        The ledger for the draws.
     agent : str
-        What the agent is called there.
+        Name of the agent in the ledger.
     key : bytes
-        Of digests and randomness, 32 secret bytes.
+        Secret key of digests and randomness, 32 bytes.
     number : int
-        How many draws were made.
+        Number of draws so far.
     digest : bytes
-        Of all that the next draw depends on, but for its own records.
+        Digest of the initial state and all earlier draws.
     """
 
     def __init__(self, ledger: Ledger, agent: str, key: bytes, number: int, digest: bytes) -> None:
@@ -104,19 +103,19 @@ class Draws:
 
     @classmethod
     def begin(cls, ledger: Ledger, number: int, state: bytes) -> Self:
-        """Return the entries of an agent in this state that is saved for the first time."""
+        """Return the draws of an agent at its first checkpoint, with the given state."""
         return cls(ledger, token_hex(16), token_bytes(_KEY), number, hashlib.sha256(state).digest())
 
     @classmethod
     def from_plain(cls, ledger: Ledger, said: Mapping[str, Any]) -> Self:
-        """Return what `to_plain` described."""
+        """Return the draws described by `to_plain`."""
         key, digest = bytes.fromhex(said["key"]), bytes.fromhex(said["digest"])
         if not len(key) == len(digest) == _KEY:
             raise TypeError("a key and a digest have 32 bytes")
         return cls(ledger, str(said["agent"]), key, int(said["number"]), digest)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return all of it as plain data; the key is secret."""
+        """Return the draws as plain data, including the secret key."""
         return {
             "ledger": self.ledger.identity,
             "head": self.ledger.head,
@@ -127,12 +126,12 @@ class Draws:
         }
 
     def place_of(self, batches: Sequence[FloatArray]) -> "NumberedDraw":
-        """Return the place of the next draw, of these batches; refuse it if it was of others."""
+        """Return the next draw, of these batches; refuse it if entered with other batches."""
         digest = hashlib.blake2b(key=self._key, digest_size=_KEY, person=b"privrl draw")
         digest.update(self._digest + repr(self._number).encode())
         for batch in batches:
             flat = batch.reshape(-1)
-            filled = np.flatnonzero(flat)  # of large tables few cells are
+            filled = np.flatnonzero(flat)  # few cells of large tables
             digest.update(repr((batch.shape, len(filled))).encode())
             digest.update(filled.astype("<i8").tobytes() + flat[filled].astype("<f8").tobytes())
         entered = self.ledger.drawn(self._agent, self._number)
@@ -151,34 +150,34 @@ class Draws:
 
 
 class NumberedDraw:
-    """The next draw of an agent, as `privrl.accounting.releases.Place` has it."""
+    """The next draw of an agent; a `privrl.accounting.releases.Place`."""
 
     def __init__(self, draws: Draws, digest: bytes, nonce: str | None) -> None:
         self._draws, self._digest, self._nonce = draws, digest, nonce
 
     @property
     def taken(self) -> bool:
-        """Whether it was entered before, of the same data."""
+        """Whether the draw was entered before, with the same data."""
         return self._nonce is not None
 
     def enter(self, charge: Callable[[], None]) -> None:
-        """Enter it, and charge."""
+        """Enter the draw, and charge its cost."""
         self._nonce = self._draws._enter(self._digest, charge)
 
     def rng(self) -> np.random.Generator:
-        """Return its own randomness."""
+        """Return the randomness of the draw."""
         assert self._nonce is not None
         return self._draws._rng(self._digest, self._nonce)
 
     def leave(self) -> None:
-        """Let the next draw follow."""
+        """Advance to the next draw."""
         self._draws._move_on(self._digest)
 
 
 def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
-    """Write a checkpoint of an agent, and more plain data and arrays with it; see its ``save``."""
+    """Write a checkpoint of an agent with further data; see `Checkpointed.save`."""
     taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {
@@ -197,7 +196,7 @@ def save(
         state = json.dumps(head, allow_nan=False).encode() + data
         agent._entered = Draws.begin(Ledger() if ledger is None else ledger, agent.draws, state)
     head["draws"] = None if agent._entered is None else agent._entered.to_plain()
-    # One line each for the title, a digest, and what is plain; the numbers of all arrays follow.
+    # One line each for title, checksum and plain data, followed by the arrays.
     body = json.dumps(head, allow_nan=False).encode() + b"\n" + data
     save_private(Path(path), _TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
@@ -209,11 +208,11 @@ def load(
     *,
     ledger: Ledger | None,
 ) -> Any:
-    """Let an unused agent go on from a checkpoint, and return what was saved with it.
+    """Restore a checkpoint into an unused agent, and return the further data saved with it.
 
-    ``check`` may refuse that first.
+    ``check`` gets these data first, and may raise an error.
     """
-    agent.check_unused("load must be called on an agent that has seen nothing; make another.")
+    agent.check_unused("load must be called on an unused agent; make a new one.")
     head, data = _read(Path(path))
     known = _relations(agent)
     try:
@@ -229,9 +228,9 @@ def load(
     if settings != _settings(agent):
         raise ValueError(
             f"{path} is of an agent with other settings (its class, sizes, samplers, schedule, "
-            "budget and kind of randomness are settings); make the agent as it was made then."
+            "budget and kind of randomness are settings); make the agent with the same settings."
         )
-    agent._half_done = "a load"  # until all is: it is not to go on from a part
+    agent._half_done = "a load"  # a partial load must not be used
     try:
         _accountant(agent).resume(costs, numbers)
         types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
@@ -244,14 +243,14 @@ def load(
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the head and the numbers of a file, checked as far as no agent is needed."""
+    """Return head and array data of a file, after the checks that need no agent."""
     content = read_bytes(path)
     title, _, rest = content.partition(b"\n")
     if title + b"\n" != _TITLE:
         raise _no_checkpoint(path)
     digest, _, body = rest.partition(b"\n")
     if digest != hashlib.sha256(body).hexdigest().encode():
-        raise ValueError(f"{path} is damaged: it has not the digest that it says; take another.")
+        raise ValueError(f"{path} is damaged: its checksum does not match. Restore a backup.")
     text, _, data = body.partition(b"\n")
     try:
         head = parse_json(text.decode())
@@ -262,9 +261,9 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     if versions != ours:
         wanted = ", ".join(f"{name} {number}" for name, number in versions.items())
         raise ValueError(
-            f"{path} was made with {wanted}, and goes on with these alone, got "
+            f"{path} was made with {wanted} and needs the same versions, got "
             f"{', '.join(f'{name} {number}' for name, number in ours.items())}: with others, noise "
-            "may not be the same. Install them."
+            "may differ. Install the versions of the file."
         )
     return head, data
 
@@ -281,12 +280,12 @@ def _entered(path: str | PathLike[str], said: Any, ledger: Ledger | None) -> Dra
     if not ledger.is_there or ledger.identity != said["ledger"]:
         raise ValueError(
             f"{path} is of an agent whose draws are entered in another ledger than "
-            f"{str(ledger.path)!r}; give it that one, by ledger= or PRIVRL_LEDGER."
+            f"{str(ledger.path)!r}; pass that ledger by ledger= or PRIVRL_LEDGER."
         )
     if not ledger.holds(*said["head"]):
         raise ValueError(
-            f"{path} was made when more was entered in the ledger {str(ledger.path)!r} than is "
-            "there: an older copy of it does not know which draws were made. Put back the last one."
+            f"{path} was made when the ledger {str(ledger.path)!r} had more entries than now: an "
+            "older copy of the ledger lacks some of the draws. Restore the latest copy."
         )
     return Draws.from_plain(ledger, said)
 
@@ -318,7 +317,7 @@ def _settings(agent: "TabularAgent") -> str:
 
 
 def _relations(agent: "TabularAgent") -> list[Relation]:
-    """Return which neighbours the agent's costs are about: they are settings, and not saved."""
+    """Return the relations of the agent's costs, which are settings and not saved."""
     costs = (agent._sampler.fresh().cost, agent._rewards.fresh().cost)
     found = [cost.relation for cost in costs if cost is not None]
     found += [] if agent.accountant.relation is None else [agent.accountant.relation]
@@ -326,17 +325,17 @@ def _relations(agent: "TabularAgent") -> list[Relation]:
 
 
 def _own_types(agent: "TabularAgent") -> Iterator[type]:
-    """Return what samplers of other makers release, as their classes say."""
+    """Return the types of releases declared by custom samplers."""
     for each in (agent._sampler, agent._rewards, getattr(agent._rewards, "_sampler", None)):
         yield from getattr(type(each), "released_as", ())
 
 
 def _no_checkpoint(path: str | PathLike[str]) -> ValueError:
-    return ValueError(f"{path} is no checkpoint of such an agent; its save writes one.")
+    return ValueError(f"{path} is no checkpoint of such an agent; its save method writes one.")
 
 
 class Checkpointed(Observer):
-    """An observer that is saved and restored, and never copied once it has been used."""
+    """An observer with checkpoints that cannot be copied once it has been used."""
 
     accountant: KeepsJournal = fixed()
     _sampler: Sampler
@@ -350,9 +349,9 @@ class Checkpointed(Observer):
     def _check_made_here(self) -> None:
         if self._made_in != this_process():
             raise ValueError(
-                "agent must be used in the process that made it: two that go on from a fork have "
-                "the same records and budget, and their difference shows what noise hides. Make "
-                "it where it is used."
+                "agent must be used in the process that made it: after a fork, two agents have the "
+                "same records and budget, and the difference of their releases reveals the data. "
+                "Make the agent in the process that uses it."
             )
         check_rng(self._rng)
 
@@ -360,8 +359,8 @@ class Checkpointed(Observer):
         """Raise ValueError if a draw or a load failed midway."""
         if self._half_done is not None:
             raise ValueError(
-                f"agent must not be used after {self._half_done} that failed midway; make another "
-                "one, which pays anew, or restore the last checkpoint."
+                f"agent must not be used after {self._half_done} that failed midway; restore the "
+                "last checkpoint, or make a new agent, which is charged again."
             )
 
     def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
@@ -404,14 +403,14 @@ class Checkpointed(Observer):
         Parameters
         ----------
         path : str or path-like
-            What `save` wrote.
+            A file written by `save`.
         ledger : Ledger, optional
-            The one that was given to `save`.
+            The ledger that was passed to `save`.
 
         Raises
         ------
         ValueError
-            If the agent was used, the ledger is another one, or the file is damaged, is no
+            If the agent is already used, the ledger differs, or the file is damaged, is not a
             checkpoint, or was made with other settings or versions.
         OSError
             If the file or the ledger cannot be read.
@@ -428,12 +427,12 @@ class Checkpointed(Observer):
             raise ValueError(otherwise)
 
     def __copy__(self) -> Self:
-        """Return an unused agent like this one, with random numbers of its own."""
+        """Return a copy of this unused agent, with separate random numbers."""
         self._check_made_here()
         self._check_whole()
         self.check_unused(
             "agent must not be copied once it has observed or drawn anything: its records would be "
-            "released twice and paid for once. Make another one, which pays anew."
+            "released twice and charged once. Make a new agent, which is charged again."
         )
         other = object.__new__(type(self))
         other.__dict__.update(vars(self) | {"accountant": copy(self.accountant)})
@@ -449,8 +448,8 @@ class Checkpointed(Observer):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         raise ValueError(
-            "agent must not be pickled: all that are loaded from one file would have the same "
-            "noise, and their difference would show what it hides. Make it where it is used."
+            "agent must not be pickled: agents loaded from one file would have the same noise, and "
+            "the difference of their releases would reveal the data. Make it where it is used."
         )
 
 
@@ -516,12 +515,12 @@ class Checkpoint:
         run: str = "",
         ledger: Ledger | None = None,
     ) -> Self:
-        """Return one from how often in words: ``500`` episodes, or ``10min``.
+        """Parse an interval: a number of episodes such as ``500``, or ``10min``.
 
         Raises
         ------
         ValueError
-            If it is neither.
+            If the text is neither.
         """
         number, minutes, _ = every.strip().partition("min")
         try:
@@ -613,7 +612,7 @@ class CheckpointManager:
             raise ValueError(
                 f"{self._checkpoint and self._checkpoint.path} must be a checkpoint of this run, "
                 "got that of another (the environment, the number of episodes and the run's name "
-                "are to be the same); choose another path, or remove it."
+                "must be the same); choose another path, or remove the file."
             )
 
 

@@ -1,11 +1,11 @@
-"""DP-UCBVI: optimism with Bernstein bonuses, and counts made into probabilities first."""
+"""DP-UCBVI: optimism with Bernstein bonuses on projected private counts."""
 
 import math
 
 import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.setup import TabularSetup
+from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -16,46 +16,46 @@ _FAILURE = 0.05
 
 
 class DPUCBVI(CountsAgent):
-    """Be optimistic by how much the next states' values vary, not by how much they could.
+    """Optimism with Bernstein bonuses, which depend on the variance of the next states' values.
 
-    Qiao and Wang, *Near-optimal differentially private reinforcement learning* (2022), the best
-    bound on regret that is known for joint differential privacy, ``√(S A H² T) + S² A H³ / ε``.
-    Where noise has left no probabilities, a variance under them means nothing; so the counts of a
-    row are first made what counts are: not negative, and with the right sum.
+    Qiao and Wang, *Near-optimal differentially private reinforcement learning* (2022), with the
+    best known regret bound under joint differential privacy, ``√(S A H² T) + S² A H³ / ε``. Noisy
+    counts do not form a distribution with a variance. The counts of each row are therefore first
+    projected to nonnegative counts with the right sum.
 
     Parameters
     ----------
     setup : TabularSetup
         See `CountsAgent`.
     bonus_scale : float, optional
-        Multiplies every width, > 0. The paper's result is for constants of 1 and more, and what
-        they leave to be gained by learning in thousands of episodes is nothing. By default it is
-        ``1 / (S H²)``, with which the last term below is a bandit's; no theorem covers it.
+        Multiplies every width, > 0. The paper's theorem holds for constants of at least 1, with
+        which the agent learns nothing in thousands of episodes. The default is ``1 / (S H²)``, for
+        which the last term below is that of a bandit; no theorem covers it.
 
     Raises
     ------
     ValueError
-        If ``bonus_scale`` is not positive, or a sampler releases something else than counts.
+        If ``bonus_scale`` is not positive, or a sampler does not release counts.
 
     Notes
     -----
     With noise of deviation d in each of W cells, all counts and the sums of rows are within
     ``E / 4 = bonus_scale d √(2 W L)`` of the truth, ``L = log(30 S A H k² / 0.05)`` at draw k. The
-    private counts are, of all ``x >= 0`` whose sum is within ``E / 4`` of the noisy one, those that
-    differ the least in the largest difference (here ``max(N − u, 0)``, u as small as the sum
-    allows), and ``E / (2 W)`` more in each cell, so that no row has less than it had. They sum to
-    n; with ``P`` their shares, R the range of rewards, and values V and v from above and below,
+    private counts minimise the largest difference to the noisy counts N among all ``x >= 0`` whose
+    sum is within ``E / 4`` of the noisy sum (here ``max(N − u, 0)`` with the smallest possible u).
+    Adding ``E / (2 W)`` to each cell ensures that no row loses counts. They sum to n. With ``P``
+    their shares, R the range of rewards, and upper and lower bounds V and v of the values,
 
         γ = bonus_scale P·(V − v) / H,
         Γ = bonus_scale (√(Var_P((V + v) / 2) L / n) + R (H S E + H² S) L / n),
         Q = min(cap, r + P·V + γ + Γ),    q = max(floor, r + P·v − γ − Γ),
 
     which is the bonus of their later paper (*Differentially private reinforcement learning with
-    self-play*, 2024) with one player, for which it has the same bound, and one constant for all.
-    Rewards, known there, have the bonus ``bonus_scale R (√(L / n) + E / n)`` of their own. Other
-    differences: one model for all steps in place of one for each; the sums of rows are those of the
-    cells in place of counts that are released besides; and Gaussian noise in a stream that is paid
-    for once in place of the binary mechanism with Laplace noise.
+    self-play*, 2024) for one player, with the same bound and a single constant. The paper assumes
+    known rewards; here they have a separate bonus ``bonus_scale R (√(L / n) + E / n)``. Other
+    differences: one model serves all steps, instead of one per step; row sums are sums of cells,
+    instead of separately released counts; and one charge covers a stream with Gaussian noise,
+    instead of the binary mechanism with Laplace noise.
     """
 
     look = ("#999933", "h", "-")
@@ -81,7 +81,8 @@ class DPUCBVI(CountsAgent):
         public: BoolArray = np.zeros(unknown.shape[-2:], np.bool_)
         if self._known_rows is not None:
             public = public | np.isfinite(self._known_rows).all(axis=-1)
-            rows, unknown = self._with_public_facts(rows), unknown & ~public
+            rows = with_public_facts(rows, self.support, self._known_rows)
+            unknown = unknown & ~public
         low, high = self._reward_range(reward)
         least, most = self._range_ahead(low, high)
         spread = most - least
@@ -109,26 +110,26 @@ class DPUCBVI(CountsAgent):
 
 
 def private_counts(noisy: FloatArray, slack: FloatArray, valid: BoolArray) -> FloatArray:
-    """Return the counts >= 0 nearest to noisy ones whose sum is within ``slack`` of theirs.
+    """Return the nearest nonnegative counts to noisy ones, changing row sums by at most ``slack``.
 
     Parameters
     ----------
     noisy : array, shape (..., W)
-        Counts of rows with their noise.
+        Noisy counts of rows.
     slack : array, shape (...)
-        By how much the sum of a row may be off.
+        Largest change of the sum of a row.
     valid : array of bool, shape (..., W)
-        Which cells there are; all others get 0.
+        True in existing cells; all others get 0.
 
     Returns
     -------
     array, shape (..., W)
-        Nearest in the largest difference of a cell: ``max(noisy − u, 0)`` with the least u >= 0
-        that the sum allows. Where it allows nothing, being too negative, all are 0.
+        The nearest counts in the maximum norm: ``max(noisy − u, 0)`` with the smallest u >= 0 that
+        the sum allows. All are 0 if the noisy sum is below ``−slack``.
     """
     cells = np.where(valid, noisy, -np.inf)
     allowed = np.maximum(np.where(valid, noisy, 0.0).sum(axis=-1) + slack, 0.0)
-    # Cells from the largest on: with i of them left, u has to be (their sum − allowed) / i.
+    # With the i largest cells positive, u is (their sum − allowed) / i.
     falling = -np.sort(-cells, axis=-1)
     sums = np.cumsum(np.where(np.isfinite(falling), falling, 0.0), axis=-1)
     levels = (sums - allowed[..., None]) / np.arange(1, noisy.shape[-1] + 1)

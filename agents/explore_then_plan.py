@@ -1,4 +1,4 @@
-"""Explore, release once, plan: the least that an agent's last policy has to be worth."""
+"""Explore at random, release once, then plan: a baseline for final policies."""
 
 from collections.abc import Sequence
 
@@ -6,30 +6,31 @@ import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.schedules import Once, Schedule
+from privrl.agents.setup import with_public_facts
 from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 
 class ExploreThenPlan(CountsAgent):
-    """Act uniformly at random until the first draw; then plan for what was seen, and nothing else.
+    """Act uniformly at random until the first draw, then plan for the observed transitions only.
 
-    The whole budget buys one release, with the least noise there can be, of as many episodes as
-    there are. What reward-free exploration, with theory, does better is where to go: uniform
-    actions learn what they reach, and no more.
+    The whole budget is spent on one release of all episodes, which minimises the noise.
+    Reward-free exploration chooses better where to explore: uniformly random actions learn only
+    about the states that they reach.
 
     Parameters
     ----------
     setup : TabularSetup
-        See `CountsAgent`. Its schedule is usually `Once`, before the last episode: the policy is
-        then made from all others.
+        See `CountsAgent`. The schedule is usually `Once` before the last episode, so that the
+        release covers all earlier episodes.
 
     Notes
     -----
-    A next state is taken for possible if its noisy count is above `NOISE_ENDS` deviations, and
-    the counts of those that are, divided by their sum, are their probabilities. Rows without one
-    are unknown, and are planned for at their worst: the least reward in all steps that are left.
-    So the plan leads where counts show that it does, or nowhere.
+    A next state is possible if its noisy count exceeds `NOISE_ENDS` standard deviations. The
+    probabilities of possible states are their counts divided by the sum. Rows without possible
+    states are unknown. The plan assumes the worst case for them: the least reward in all remaining
+    steps. It therefore relies only on observed transitions.
     """
 
     look = ("#D55E00", "X", "-")
@@ -37,12 +38,12 @@ class ExploreThenPlan(CountsAgent):
 
     @classmethod
     def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
-        """Return the schedule that draws before the last episode, whatever is named."""
+        """Return a schedule with one draw before the last episode; the name is ignored."""
         del name, private
         return Once(episodes - 1)
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episodes, of a run of so many, before which the policy may change."""
+        """Return the episodes below ``episodes`` before which the policy may change, sorted."""
         return sorted({0, *self.schedule.starts(episodes)})
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
@@ -52,7 +53,7 @@ class ExploreThenPlan(CountsAgent):
         rows /= np.where(visits > 0, visits, 1.0)[..., None]
         seen = visits > 0
         if self._known_rows is not None:
-            rows = self._with_public_facts(rows)
+            rows = with_public_facts(rows, self.support, self._known_rows)
             seen = seen | ~np.isnan(self._known_rows).any(axis=-1)
         gain = self._mean_reward(reward, visits)
         low, high = self._reward_range(reward)

@@ -1,4 +1,4 @@
-"""What agents share that plan from released counts themselves, not from samples of a posterior."""
+"""Base class of agents that plan from released counts, not from posterior samples."""
 
 from abc import ABC
 
@@ -14,16 +14,16 @@ from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 NOISE_ENDS = 4.0
-"""Deviations above which a count is taken to be more than noise: one cell of pure noise in 30,000
-is. A next state that noise invented costs more than one that is overlooked, for it may be the best
-of all, and is never seen not to be."""
+"""Standard deviations above which a count is considered more than noise; 1 in 30,000 cells of pure
+noise exceeds them. A spurious next state is worse than a missed one: it may appear to be the best
+state, and no data can refute it."""
 
 
-_HALF_A_VISIT = 0.5  # what is less is noise, however small that is
+_HALF_A_VISIT = 0.5  # smaller counts are noise, whatever its scale
 
 
 class CountsAgent(TabularAgent, ABC):
-    """Plan from noisy counts and the size of their noise, both released.
+    """Plan from released noisy counts and the public scale of their noise.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CountsAgent(TabularAgent, ABC):
     Raises
     ------
     ValueError
-        If a sampler releases something else than counts.
+        If a sampler does not release counts.
     """
 
     needs_counts = True
@@ -43,7 +43,7 @@ class CountsAgent(TabularAgent, ABC):
     def __init__(self, setup: TabularSetup) -> None:
         super().__init__(setup)
         self._known = isinstance(self._rewards, KnownRewards)
-        throwaway = secret_rng()  # there are no data yet: this shows the kind only
+        throwaway = secret_rng()  # without data yet, to check the type of the release
         self._check_released(
             self._sampler.fresh().update(self._new.counts, throwaway),
             self._rewards.fresh().update(self._new.rewards, throwaway),
@@ -54,30 +54,30 @@ class CountsAgent(TabularAgent, ABC):
 
     @property
     def _valid(self) -> BoolArray:
-        """Which cells of the transition table stand for a next state."""
+        """True in the cells of the transition table that have a next state."""
         if self.support is not None:
             return self.support.valid
         return np.ones((1, 1, self.n_states + self.terminates), np.bool_)
 
     def _seen(self, transition: NoisyPosterior) -> FloatArray:
-        """Return the counts that are more than noise, shape (..., S, A, K), and 0 elsewhere."""
+        """Return the counts above the noise, shape (..., S, A, K), and 0 elsewhere."""
         counts = transition.counts
         more = (counts > np.maximum(NOISE_ENDS * transition.deviation, _HALF_A_VISIT)) & self._valid
         return np.where(more, counts, 0.0)
 
     def _expected(self, rows: FloatArray, value: FloatArray) -> FloatArray:
-        """Return the value expected after each action, shape (..., S, A)."""
+        """Return the expected next value of each action, shape (..., S, A)."""
         if self.support is None:
             flat = rows.reshape(*rows.shape[:-3], -1, rows.shape[-1])
             return (flat @ value[..., None]).reshape(*value.shape[:-1], *rows.shape[-3:-1])
-        # Cells that stand for nothing have no probability, so any value will do.
+        # Cells without a next state have probability 0, so that their values do not matter.
         return np.einsum("...w,...w->...", rows, value[..., self.support.next_states])
 
     def _mean_reward(self, reward: Posterior, visits: FloatArray) -> FloatArray:
-        """Return mean rewards, shape (..., S, A), where so many visits are known of.
+        """Return mean rewards, shape (..., S, A), given the numbers of visits.
 
-        Of the two cells of a row, (r, 1 − r) for each reward, the difference is what is used: its
-        noise is the least that n visits leave, and of n the transitions tell more.
+        The two cells of a row sum (r, 1 − r) over the rewards. Only their difference is used,
+        since the transitions give a better estimate of the number of visits than their sum.
         """
         if self._known:
             return reward.sample(self._rng)
@@ -88,14 +88,14 @@ class CountsAgent(TabularAgent, ABC):
         return reward.low + (reward.high - reward.low) * mean
 
     def _reward_range(self, reward: Posterior) -> tuple[float, float]:
-        """Return the least and the largest reward of a step, a public fact."""
+        """Return the public range of the rewards of a step."""
         if isinstance(reward, BetaPosterior):
             return reward.low, reward.high
         known = reward.sample(self._rng)
         return float(known.min()), float(known.max())
 
     def _range_ahead(self, low: float, high: float) -> tuple[float, float]:
-        """Return what a step that is still ahead can pay; an episode that is over pays nothing."""
+        """Return the range of rewards of a future step; after the end of an episode it is 0."""
         return (min(low, 0.0), max(high, 0.0)) if self.terminates else (low, high)
 
     def _check_released(self, transition: Posterior, reward: Posterior) -> None:

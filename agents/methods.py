@@ -1,4 +1,4 @@
-"""Methods: how an agent learns, as plain data, and the agent that is built from it."""
+"""Methods: configurations of agents as plain data, and the agents built from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -59,8 +59,8 @@ NO_PRIVACY = "non-private"
 """The name of the sampler that releases exact counts."""
 
 _LONGEST_LABEL = 200  # characters
-_MOST = 1e6  # nats, beyond which no Dirichlet draw is made less private
-_SPLIT_ORDER = 2.0  # the Renyi order at which another target is divided between two tables
+_MOST = 1e6  # nats; no Dirichlet draw is calibrated to a larger budget
+_SPLIT_ORDER = 2.0  # Renyi order at which other targets are divided between two tables
 RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
 AGENTS: dict[str, type[TabularAgent]] = {
@@ -74,11 +74,11 @@ AGENTS: dict[str, type[TabularAgent]] = {
     "random": RandomPolicy,
     "oracle": Oracle,
 }
-"""The agents, by their names on the command line; each class declares what else depends on it."""
+"""The agents by their names on the command line. Their classes declare all further facts."""
 
 
 class SamplerPlan:
-    """What samplers need to know beside their budgets."""
+    """Settings of samplers other than their budgets."""
 
     def __init__(self, method: "Method", task: "Task", schedule: Schedule, *, single: bool) -> None:
         self.method, self.relation, self.single = method, task.relation, single
@@ -97,7 +97,7 @@ class SamplerPlan:
             )
 
     def loops(self, table: str) -> BoolArray | None:
-        """Return the damped cells of a table."""
+        """Return the cells of damped self-loops in a table."""
         return self._loops.get(table)
 
     def prior(self, table: str) -> float:
@@ -106,34 +106,35 @@ class SamplerPlan:
 
 
 Build = Callable[[Sequence[RenyiDP | None], SamplerPlan, str], Sampler]
-"""From budgets, one for each row (or the only one), to a sampler of the named table."""
+"""Makes a sampler of the named table from budgets, one for each row or a single one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerEntry:
-    """A sampler under a name, and what else depends on it.
+    """A registered sampler and its properties.
 
     Parameters
     ----------
     build : callable
-        Makes it; `calibrated` returns one for a class with a classmethod ``calibrated``.
+        Makes the sampler; see `calibrated` for classes with a classmethod ``calibrated``.
     look : str or (str, str, str)
-        How pictures draw it: a name in `privrl.experiments.palette.LOOKS`, or colour, marker, line.
+        Style in figures: a name in `privrl.experiments.palette.LOOKS`, or colour, marker and line.
     is_private : bool
-        Whether it makes a claim.
+        Whether its releases are private.
     releases_counts : bool
-        Whether it releases counts and the size of their noise, which most agents plan from.
+        Whether it releases counts and the scale of their noise, as most agents require.
     pays_once : bool
-        Whether the first draw is charged for all; otherwise each draw is charged.
+        Whether the first draw is charged for the whole stream; otherwise each draw is charged.
     stacks : bool
-        Whether samplers of several budgets go side by side (`privrl.samplers.base.stack`); if not,
-        ``build`` is always given one budget.
+        Whether samplers of several budgets can be stacked (`privrl.samplers.base.stack`). If not,
+        ``build`` always gets one budget.
     has_window : bool
-        Whether a draw can look back on a limited number of batches.
+        Whether a draw can be limited to the most recent batches.
     tables_kept : callable
-        From the number of draws and the window to how many tables a run keeps between draws.
+        Returns the number of tables that a run keeps between draws, given the number of draws and
+        the window.
     lighter : str
-        The name of a sampler that keeps fewer tables, for a message.
+        Name of a sampler that keeps fewer tables, for a message.
     """
 
     build: Build
@@ -150,14 +151,14 @@ class SamplerEntry:
 def calibrated(
     kind: Any, settings: Callable[[SamplerPlan, str], dict[str, Any]] = lambda plan, table: {}
 ) -> Build:
-    """Return what builds samplers of a class from budgets, by its classmethod ``calibrated``.
+    """Return a function that makes samplers with the classmethod ``calibrated`` of a class.
 
     Parameters
     ----------
     kind : type
         The class.
     settings : callable, optional
-        From the plan and the table's name to further arguments.
+        Returns further arguments, given the plan and the name of the table.
     """
 
     def build(budgets: Sequence[RenyiDP | None], plan: SamplerPlan, table: str) -> Sampler:
@@ -185,7 +186,7 @@ def _dirichlet(kind: type[DirichletSampler], look: str) -> SamplerEntry:
 def _noisy(
     factorisation: FactorisationName | None,
     look: str,
-    tables_kept: Callable[[int, int | None], int] = lambda draws, window: draws,  # all their noise
+    tables_kept: Callable[[int, int | None], int] = lambda draws, window: draws,  # all noise
     lighter: str = "noisy-counts:buffered",
 ) -> SamplerEntry:
     def settings(plan: SamplerPlan, table: str) -> dict[str, Any]:
@@ -222,49 +223,48 @@ SAMPLERS: dict[str, SamplerEntry] = {
     ),
     "local-counts": _noisy(None, "local-counts", lighter=""),
 }
-"""The samplers, by their names on the command line."""
+"""The samplers by their names on the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """How an agent learns: everything about it that is public, but the budget.
+    """The public configuration of an agent, without its budget.
 
     Parameters
     ----------
     agent : str
-        A name, see `AGENTS`.
+        A key of `AGENTS`.
     sampler : str
-        A name, see `SAMPLERS`; by default the agent's ``usual_sampler``.
+        A key of `SAMPLERS`; by default the agent's ``usual_sampler``.
     schedule : str
-        Before which episodes it draws, see `privrl.agents.schedules.schedule_named`; by default
-        the agent's ``usual_schedule``. Agents with a schedule of their own ignore it.
+        Schedule of the draws, see `privrl.agents.schedules.schedule_named`; by default the agent's
+        ``usual_schedule``. Agents with ``has_own_schedule`` ignore it.
     resamples : str, optional
-        Another schedule, of the episodes before which a released posterior is sampled afresh; for
-        agents that can do so.
+        Schedule of fresh samples of a released posterior, for agents with ``can_resample``.
     window : int, optional
-        How many batches a Dirichlet draw looks back on.
+        Number of batches that a Dirichlet draw covers.
     alpha, reward_alpha : float
         Prior pseudo-counts of transitions and of reward successes and failures.
     rewards : {"auto", "beta", "noisy", "hat", "known"}
-        The reward model; by default the one that the agent needs, or ``"noisy"`` where the sampler
-        releases counts and ``"beta"`` where it does not.
+        The reward model. By default the one required by the agent, else ``"noisy"`` if the sampler
+        releases counts, else ``"beta"``.
     reward_share : float
-        Part of each budget that the rewards' table gets; the transitions get the rest.
+        Fraction of each budget for the rewards; the transitions get the rest.
     reward_epsilon : float, optional
-        A budget for the rewards beside the other, in place of a share of it, as Ponnoprat's
-        experiment has it. What is reported as spent includes it.
+        An additional budget for the rewards, in place of a share, as in Ponnoprat's experiment. It
+        is included in the reported total.
     threshold : float
-        How many deviations are taken off noisy counts, see
+        Number of standard deviations to subtract from noisy counts, see
         `privrl.samplers.NoisyCounts`.
     support : bool
-        Whether it is public which next states are possible.
+        Whether the possible next states are public.
     label : str, optional
-        What pictures and tables call it, in at most 200 characters.
+        Name in figures and tables, of at most 200 characters.
 
     Raises
     ------
     ValueError
-        If a name is unknown, a number is out of range, or two settings exclude each other.
+        If a name is unknown, a number is out of range, or two settings are incompatible.
     """
 
     agent: Annotated[str, f"{', '.join(AGENTS)}."] = "psrl"
@@ -323,7 +323,7 @@ class Method:
             )
 
     def _check_sampler(self) -> None:
-        """Check that sampler, agent and rewards go together."""
+        """Check that sampler, agent and rewards are compatible."""
         if self.window is not None:
             check_count("window", self.window)
             if not self._sampler.has_window:
@@ -354,17 +354,17 @@ class Method:
 
     @property
     def is_private(self) -> bool:
-        """Whether it makes a claim."""
+        """Whether the agent has a privacy guarantee."""
         return self._sampler.is_private and self.kind.releases
 
     @property
     def has_hats(self) -> bool:
-        """Whether its reward model is `privrl.agents.HatRewards`."""
+        """Whether the reward model is `privrl.agents.HatRewards`."""
         return "hat" in (self.rewards, self.kind.reward_model)
 
     @property
     def needs_tables(self) -> bool:
-        """Whether it is given public facts that only an environment with tables has."""
+        """Whether it needs public facts that only an environment with tables has."""
         return self.kind.needs_tables or self.rewards == "known"
 
     @property
@@ -373,16 +373,16 @@ class Method:
         return self.is_private and self.kind.side_by_side and self._sampler.stacks
 
     def draws_of(self, episodes: int) -> Schedule:
-        """Return the schedule of a run of so many episodes."""
+        """Return the schedule of a run of ``episodes`` episodes."""
         return self.kind.schedule_of(self.schedule, episodes, private=self.is_private)
 
     def tables_kept(self, draws: int) -> int:
-        """Return how many tables of transitions a run keeps from draw to draw."""
+        """Return the number of transition tables that a run keeps between draws."""
         return self._sampler.tables_kept(draws, self.window)
 
     @property
     def lighter_sampler(self) -> str:
-        """The name of a sampler that keeps fewer tables; empty if there is none."""
+        """The name of a sampler that keeps fewer tables, or an empty string."""
         return self._sampler.lighter
 
     def _default_label(self) -> str:
@@ -406,7 +406,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The public facts of what is to be learned."""
+    """The public facts of a learning task."""
 
     n_states: int
     n_actions: int
@@ -429,28 +429,28 @@ def make_agent(
     runs: int | None = None,
     accountant: KeepsJournal | None = None,
 ) -> TabularAgent:
-    """Return an agent of several targets and runs, with samplers calibrated to the targets.
+    """Return an agent for targets and runs, with samplers calibrated to the targets.
 
     Parameters
     ----------
     method : Method
-        How it learns.
+        Configuration of the agent.
     task : Task
-        What.
+        Public facts of the task.
     targets : sequence of Target or None
-        The privacy of a whole run: one for each setting, or None without privacy.
+        The privacy of a whole run for each setting; None without privacy.
     rng : numpy.random.Generator, int or None
         All of the agent's randomness.
     runs : int, optional
-        Independent runs of each target; the agent's batch shape is then ``(len(targets),
-        runs)``. By default it is a single run, of the only target.
+        Number of independent runs for each target; the agent then has batch shape ``(len(targets),
+        runs)``. By default a single run with the only target.
     accountant : KeepsJournal, optional
-        Is charged in place of one of the agent's own, whose budget is the target.
+        Charged for all draws; by default a new accountant, whose budget is the target.
 
     Raises
     ------
     ValueError
-        If the method needs a public fact that the task does not have, or a target cannot be met.
+        If the task lacks a public fact that the method needs, or a target cannot be met.
     """
     kind, plan = method.kind, SamplerPlan(method, task, method.draws_of(task.episodes),
                                           single=runs is None)  # fmt: skip
@@ -482,15 +482,15 @@ def make_agent(
 
 
 def renyi_budget(target: Target, method: Method, task: Task) -> RenyiDP:
-    """Return the Renyi divergence that a method may spend under a target.
+    """Return the Renyi divergence that a method can spend under a target.
 
-    It is divided between transitions and rewards, for all draws that are planned.
+    It covers transitions and rewards of all planned draws.
 
     Raises
     ------
     ValueError
-        If the method is not private, or its rewards have a budget of their own, which is a Renyi
-        divergence; or the target cannot be met.
+        If the method is not private, or has a ``reward_epsilon``, which is a Renyi divergence, or
+        if the target cannot be met.
     """
     check_target(target)
     if isinstance(target, RenyiDP):
@@ -521,14 +521,14 @@ def renyi_budget(target: Target, method: Method, task: Task) -> RenyiDP:
     def cost(amount: float) -> Cost:
         return together(costs(amount))
 
-    # The ordinary posterior may meet a generous target: then nothing binds.
+    # The exact posterior may already meet a large target.
     if not method._sampler.pays_once and target.excess(cost(_MOST), count) <= 0:
         return RenyiDP(_SPLIT_ORDER, _MOST)
     return RenyiDP(_SPLIT_ORDER, calibrate(target, cost, rises=True, count=count))
 
 
 def _charges(method: Method, plan: SamplerPlan) -> int:
-    """Return how often a run is charged."""
+    """Return the number of charges of a run."""
     if method._sampler.pays_once:
         return 1
     return min(plan.draws, method.window or plan.draws)
@@ -537,7 +537,7 @@ def _charges(method: Method, plan: SamplerPlan) -> int:
 def _planned(
     made: dict[str, Any], plan: SamplerPlan, targets: Sequence[Target | None]
 ) -> list[tuple[Cost, int]] | None:
-    """Return what a run is charged, where the order that keeps the budget depends on it."""
+    """Return the charges of a run, if the order of the budget depends on them."""
     count = _charges(plan.method, plan)
     if count == 1 or all(each is None or isinstance(each, RenyiDP) for each in targets):
         return None
@@ -546,7 +546,7 @@ def _planned(
 
 
 def _split(method: Method, budget: RenyiDP | None) -> tuple[RenyiDP | None, RenyiDP | None]:
-    """Return what transitions and rewards may spend."""
+    """Return the budgets of transitions and rewards."""
     if budget is None or method.rewards == "known":
         return budget, None
     if method.reward_epsilon is not None:
@@ -559,7 +559,7 @@ def _split(method: Method, budget: RenyiDP | None) -> tuple[RenyiDP | None, Reny
 
 
 def _whole(method: Method, target: Target | None) -> Target | None:
-    """Return what a run may spend: the target, and what rewards have beside it."""
+    """Return the budget of a run: the target plus ``reward_epsilon``."""
     if method.reward_epsilon is None or method.rewards == "known":
         return target
     if not isinstance(target, RenyiDP):
@@ -603,7 +603,7 @@ def private_agent(
     accountant: KeepsJournal | None,
     rng: Rng,
 ) -> PSRL:
-    """Return the agent to start with; see `PSRL.private`."""
+    """Return the recommended agent; see `PSRL.private`."""
     if isinstance(env, VectorEnv):
         raise ValueError(
             "env must be one environment, got a vector of them; make the agent for a single "

@@ -1,7 +1,7 @@
-"""What an agent is told: steps, whole episodes or counts, checked and kept until they are released.
+"""Observations of agents: steps, episodes or counts, checked and stored until release.
 
-No agent sees an environment. What it is told wrongly is refused before it is in any table: that an
-episode is one chain of at most so many steps is what the cost of a release rests on.
+Agents have no access to environments. Invalid observations are refused before they enter a table:
+the cost of a release assumes that an episode is one chain of at most ``horizon`` steps.
 """
 
 import math
@@ -23,26 +23,25 @@ from privrl.numerics.randomness import as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import check_total
 
-Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and what is added to each
+Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and the amounts to add
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """A table, and beside it entries that are still to be added up: fewer than half its cells.
+    """An immutable table with pending additions, fewer than half the number of its cells.
 
-    It never changes: `plus` returns another one. So whoever holds it has all or nothing of what
-    was added, whenever they are interrupted. An addition takes time in proportion to what is
-    added (times the logarithm of what waits), not to the table.
+    `plus` returns a new tally, so that an interruption cannot leave an addition half done. The time
+    of an addition is proportional to its size (times the logarithm of the number of pending
+    entries), not to the size of the table.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the table.
+        Shape of the table.
     table : array, shape (...), optional
         Sums so far, read-only; by default zeros.
     waiting : tuple of (cells, amounts)
-        Entries by the order in which they came, each run of them more than twice as long as the
-        next.
+        Pending entries in order of arrival. Each block is more than twice as long as the next.
     """
 
     shape: tuple[int, ...]
@@ -50,7 +49,7 @@ class Tally:
     waiting: tuple[Entries, ...] = ()
 
     def plus(self, cells: IntArray, amounts: FloatArray) -> Self:
-        """Return the tally with amounts added to flat cells, each as often as it is named."""
+        """Return the tally with amounts added to flat cells; cells may repeat."""
         waiting = list(self.waiting)
         while waiting and len(waiting[-1][0]) <= 2 * len(cells):
             before = waiting.pop()
@@ -63,12 +62,12 @@ class Tally:
         return type(self)(self.shape, more.total)
 
     def plus_table(self, amounts: FloatArray) -> Self:
-        """Return the tally with a whole table added, in the time that takes."""
+        """Return the tally with a whole table added."""
         return type(self)(self.shape, _frozen(self.total + amounts))
 
     @property
     def total(self) -> FloatArray:
-        """The table with all that was added, read-only."""
+        """The table with all additions, read-only."""
         if self.table is not None and not self.waiting:
             return self.table
         table = np.zeros(self.shape) if self.table is None else self.table.copy()
@@ -83,7 +82,7 @@ def _frozen(table: FloatArray) -> FloatArray:
 
 
 class Transition(NamedTuple):
-    """One step of an episode: what the agent saw, did, was paid and saw next."""
+    """One step of an episode: state, action, reward, next state and whether it terminated."""
 
     state: int
     action: int
@@ -93,9 +92,9 @@ class Transition(NamedTuple):
 
 
 class _New(NamedTuple):
-    """What was observed since the last draw. It is exchanged whole, by one assignment.
+    """Observations since the last draw, replaced as a whole by one assignment.
 
-    An interrupt between two would leave a step both counted and kept, to be counted once more.
+    With several assignments, an interrupt between them could leave a step to be counted twice.
     """
 
     transitions: Tally
@@ -109,12 +108,12 @@ class _New(NamedTuple):
 
     @property
     def rewards(self) -> FloatArray:
-        """The table of rewards, likewise."""
+        """The reward table, without the steps; added up at each call."""
         return self.paid.total
 
 
 def counted_types() -> tuple[type, ...]:
-    """Return of which types an observer's memory is, for checkpoints."""
+    """Return the types of an observer's state, for checkpoints."""
     return (_New, Tally)
 
 
@@ -147,34 +146,34 @@ class Observer:
         if setup.rewards is None:
             raise ValueError("rewards must be a reward model, such as HatRewards, got None.")
         self._rewards = setup.rewards.fresh()
-        # Remembered now: a cost that is paid once is None afterwards.
+        # Computed now: a cost that is charged only once is None afterwards.
         self._uncovered = _without_arrival(self._rewards.cost)
-        # Whether self-loops are damped: then an episode has to be one chain.
+        # If self-loops are damped, an episode must be one chain.
         self._damped = setup.is_damped or _damps(self._rewards.cost)
-        self._step, self._here, self._ended = 0, -1, False  # of the episode
+        self._step, self._here, self._ended = 0, -1, False  # in the episode
         table = (*self.batch_shape, self.n_states, self.n_actions)
         self._new = _New(Tally((*table, setup.cells)), Tally((*table, self._rewards.width)), [])
 
     @property
     def covers_arrival(self) -> bool:
-        """Whether its guarantee, if it makes one, holds for rewards that are paid on arrival."""
+        """Whether the guarantee, if any, covers rewards that depend on the next state."""
         return self._uncovered is None
 
     def observe(self, seen: Transition) -> None:
-        """Remember one transition of a single run.
+        """Record one transition of a single run.
 
         Raises
         ------
         ValueError
-            If the agent is a batch, the episode has had ``horizon`` steps already or has
-            terminated, a value is no single number or a state or action not a whole one, there is
-            no such state or action, or self-loops are damped and the step does not start where
-            the one before it ended: that an episode is one chain is what its cost rests on.
+            If the agent is a batch, the episode has terminated or already has ``horizon`` steps,
+            or a value has the wrong type or is out of range. If self-loops are damped, also if the
+            step does not start in the next state of the previous one, since the cost assumes that
+            an episode is one chain.
         """
         if self.batch_shape:
             raise ValueError(
                 f"observe is for a single run, this agent has batch_shape={self.batch_shape}; "
-                "tell it with observe_counts."
+                "use observe_counts."
             )
         if self._step >= self.horizon:
             raise ValueError(
@@ -200,37 +199,37 @@ class Observer:
             raise _no_such("next_state", self.n_states)
         if self._damped and self._here not in (-1, state):
             raise ValueError(
-                "state must be the next_state of the step before, in one episode; tell the agent "
-                "of every step, and call begin_episode where another episode begins."
+                "state must be the next_state of the step before in an episode; pass every step to "
+                "the agent, and call begin_episode at the start of each episode."
             )
-        # Last what enters the data: an interrupt may lose a step, but not its place in the episode.
+        # The data come last: an interrupt may lose a step, but not its position in the episode.
         self._step, self._here, self._ended = self._step + 1, next_state, terminated
-        # A plain tuple: the garbage collector need not look at it again and again.
+        # A plain tuple, which the garbage collector can untrack.
         self._new.steps.append((state, action, reward, next_state, terminated))
 
     def observe_counts(
         self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
     ) -> None:
-        """Remember many transitions at once.
+        """Record many transitions at once.
 
         Parameters
         ----------
         counts : array of int, shape (..., S, A, S), or (..., S, A, W) under a support
-            How often each transition was made, in each run: sums over whole episodes, each one
+            Counts of each transition in each run, summed over whole episodes. Each episode is one
             chain of states.
         reward : array, shape (S, A, S) or (S, A, 1), or (S, A, W) under a support
-            What such a transition paid.
+            Reward of each transition.
         ends : array of bool, shape (S,), optional
-            For an agent whose episodes can terminate: in which states they have. Arriving there
-            is "the episode is over", and what follows never happened. The agent has no support.
+            States in which episodes terminate, for an agent with ``terminates=True`` and without a
+            support. Arriving there counts as "the episode is over", and later steps are ignored.
 
         Raises
         ------
         ValueError
-            If the shapes are others, a count is negative or not whole, they sum to more than
-            floats hold exactly, a reward lies outside its declared range, or rewards depend on
-            the next state and the relation does not say what that means for them. Then none of
-            it is remembered.
+            If a shape is wrong, a count is negative or not an integer, sums exceed the integers
+            that floats represent exactly, a reward is outside its declared range, or rewards
+            depend on the next state and the relation does not cover this. Nothing is recorded
+            then.
         """
         counts, reward = plain_array("counts", counts), plain_array("reward", reward)
         ends = None if ends is None else plain_array("ends", ends)
@@ -253,7 +252,7 @@ class Observer:
         if reward.shape not in ((*pairs, 1), (*pairs, counts.shape[-1])):
             raise ValueError(
                 f"reward must have shape {(*pairs, 1)} or {(*pairs, counts.shape[-1])}, got "
-                f"{reward.shape}; say what each transition paid."
+                f"{reward.shape}; pass the reward of each transition."
             )
         if reward.shape[-1] > 1:
             self.check_covers_arrival()
@@ -274,15 +273,15 @@ class Observer:
         self._new = _New(transitions, paid, old.steps)
 
     def check_covers_arrival(self) -> None:
-        """Check that rewards may depend on the next state.
+        """Check that the guarantee covers rewards that depend on the next state.
 
-        `privrl.experiments.train` does so where an environment's public tables say
-        that they do. An agent that is told of steps one by one cannot see it.
+        `privrl.experiments.train` calls it if an environment's public tables have such rewards.
+        Single steps do not show whether they do.
 
         Raises
         ------
         ValueError
-            If rewards are private, and the relation does not say how they change then.
+            If rewards are private and the relation does not cover such rewards.
         """
         if self._uncovered is not None:
             raise ValueError(
@@ -300,27 +299,27 @@ class Observer:
         observed: BoolArray,
         terminated: BoolArray,
     ) -> None:
-        """Remember whole episodes that were played side by side.
+        """Record whole episodes that were played side by side.
 
         Parameters
         ----------
         state, action, next_state : array of int, shape (T, E, ...)
-            The steps, at most as many as the horizon has, of E episodes in each run.
+            Up to ``horizon`` steps of E episodes in each run.
         reward : array of float, shape (T, E, ...)
-            What each step paid.
+            Reward of each step.
         observed : array of bool, shape (T, E, ...)
-            True until the episode ends, and False from then on: whether there was such a step.
-            Where it is False, the other arrays may hold anything.
+            True until the episode ends, then False. Where it is False, the values of the other
+            arrays are ignored.
         terminated : array of bool, shape (T, E, ...)
-            Whether the episode ended there by the rules of the task, not by a time limit.
+            Whether the step ended the episode by the rules of the task, not by a time limit.
 
         Raises
         ------
         ValueError
-            If shapes or types are others, an episode has more steps than the horizon or goes on
-            after its end, there is no such state or action, a reward lies outside its declared
-            range, or self-loops are damped and a step does not start where the one before it
-            ended. Then none of it is remembered.
+            If a shape or type is wrong, an episode has more steps than the horizon or has steps
+            after its end, a state or action is out of range, or a reward is outside its declared
+            range. If self-loops are damped, also if a step does not start in the next state of the
+            previous one. Nothing is recorded then.
         """
         state, action, next_state, reward, observed, terminated = arrays = [
             plain_array(name, values)
@@ -351,13 +350,13 @@ class Observer:
             )
         if (observed[1:] & (~observed | terminated)[:-1]).any():
             raise ValueError(
-                "observed must be False from an episode's end on; tell of each episode in a column "
-                "of its own."
+                "observed must be False from an episode's end on; put each episode in a separate "
+                "column."
             )
         if self._damped and ((state[1:] != next_state[:-1]) & observed[1:]).any():
             raise ValueError(
-                "state must be the next_state of the step before, in one episode; tell the agent "
-                "of every step, and of each episode in a column of its own."
+                "state must be the next_state of the step before in an episode; pass every step to "
+                "the agent, and each episode in a separate column."
             )
         runs = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
         run = np.broadcast_to(runs, shape)[observed]
@@ -381,15 +380,15 @@ class Observer:
         self._new = self._with_steps(row, following, encoded, self._new.steps)
 
     def _begin(self) -> None:
-        """Take the next step for the first of an episode."""
+        """Start a new episode."""
         self._step, self._here, self._ended = 0, -1, False  # -1: the chain may begin anywhere
 
     def _count_steps(self) -> None:
-        """Enter the remembered steps into the tables, all of them or, on an error, none."""
+        """Add the buffered steps to the tables; on an error, add none."""
         old = self._new
         if not old.steps:
             return
-        # Floats hold all of it, and one row of them is quicker made than five arrays.
+        # Floats represent all fields exactly; one array is faster than five.
         flat = np.fromiter(chain.from_iterable(old.steps), np.float64, 5 * len(old.steps))
         whole: IntArray = flat.reshape(-1, 5)[:, [0, 1, 3, 4]].T.astype(np.intp)
         (state, action, following, terminated), paid = whole, flat[2::5]
@@ -406,7 +405,7 @@ class Observer:
         encoded: FloatArray,
         steps: list[tuple[int, int, float, int, bool]],
     ) -> _New:
-        """Return what is new with more steps, each in a cell of a row of all runs' tables."""
+        """Return the observations with more steps, given by rows and cells of all runs' tables."""
         _check_units(encoded, 1.0)
         old = self._new
         width = encoded.shape[-1]
@@ -423,7 +422,7 @@ class Observer:
 
 
 def _without_arrival(cost: Cost | None) -> Relation | None:
-    """Return the relation of a reward model that makes a claim, if not for rewards on arrival."""
+    """Return the relation of a private reward model that does not cover rewards on arrival."""
     rows = cost.rows if isinstance(cost, BatchCost) else (cost,)
     for row in rows:
         if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
@@ -436,17 +435,17 @@ def _check_units(encoded: FloatArray, steps: FloatArray | float) -> None:
     if not (np.abs(encoded).sum(axis=-1) <= steps + 1e-9 * np.maximum(steps, 1)).all():
         raise ValueError(
             "a reward model must add at most 1 in all to a row for each step, and this one adds "
-            "more; divide what encode and encode_counts return."
+            "more; scale down the results of encode and encode_counts."
         )
 
 
 def _damps(cost: Cost | None) -> bool:
-    """Return whether a reward model's cost is stated for self-loops that are damped."""
+    """Return whether the cost of a reward model is for damped self-loops."""
     return cost is not None and DAMPED_REWARDS in tables_released(cost)
 
 
 def _plain(seen: Transition) -> Transition:
-    """Return a step in plain numbers: arrays could be written to later, and would broadcast."""
+    """Return a step as plain numbers, since arrays could change later or broadcast."""
     for name, value in zip(Transition._fields, seen, strict=True):
         plain_array(name, value)
     state, action, reward, next_state, terminated = seen
@@ -462,13 +461,13 @@ def _plain(seen: Transition) -> Transition:
     if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub" or np.ndim(terminated):
         raise ValueError(
             "reward must be a number and terminated True or False, and one that was observed is "
-            "not; tell of steps side by side with observe_steps."
+            "not; use observe_steps for steps side by side."
         )
     return Transition(whole[0], whole[1], float(reward), whole[2], bool(terminated))
 
 
 def check_index(name: str, index: int, size: int) -> None:
-    """Check the number of a state or action, without showing it."""
+    """Check the index of a state or action; the error does not show it."""
     if not 0 <= index < size:
         raise _no_such(name, size)
 

@@ -1,4 +1,4 @@
-"""Policies apart from the agents that made them: to be asked, played, and kept in files."""
+"""Policies without their agents, to predict actions and to save in files."""
 
 import json
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from privrl.numerics.randomness import secret_rng
 from privrl.numerics.typing import IntArray
 
 Action = np.int64 | NDArray[np.int64]
-"""One, or one for each of several environments."""
+"""One action, or one for each of several environments."""
 Step = int | NDArray[np.int64]
-"""Steps since the episode began, likewise."""
+"""Steps since the start of the episode, one or one for each environment."""
 
 _SPACES: Final = ("observation_space", "action_space")
-_LONGEST: Final = 2**27  # entries of a policy in a file
-_LARGEST: Final = 2**53  # number of a state or action
+_LONGEST: Final = 2**27  # maximum of entries of a policy in a file
+_LARGEST: Final = 2**53  # maximum of the number of a state or action
 _FORMAT: Final = "privrl policy of an agent, 1"
 _SAYS: Final = (
     "In each state, as the environment numbers it: the action from a step of the episode on, of "
@@ -40,24 +40,25 @@ _ENTRIES: Final = (
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Policy:
-    """What to do at each step of an episode in each state.
+    """The action at each step of an episode in each state.
 
-    It speaks an environment's numbers of observations and actions, which need not begin at 0.
+    `predict` uses the environment's numbering of observations and actions, which may start
+    anywhere.
 
     Parameters
     ----------
     actions : array of int, shape (H, S)
-        At each step in each state, both counted from 0; -1 for any, uniformly at random.
+        Action at each step in each state, counted from 0; -1 for a uniformly random one.
     n_actions : int
-        How many there are.
+        Number of actions.
     first_state, first_action : int
-        How the environment numbers the first of each.
+        The environment's numbers of the first state and action.
     action_names : sequence of str, optional
-        What actions are called.
+        Names of the actions.
     env : str
-        Where it is for, to be read by people; may be empty.
+        Name of the environment, for display; may be empty.
     guarantee : dict, optional
-        What it cost, as statements have it; None if nothing is known of that.
+        Statement of the privacy cost; None if it is unknown.
 
     Raises
     ------
@@ -112,7 +113,7 @@ class Policy:
         *,
         guarantee: dict[str, Any] | None = None,
     ) -> Self:
-        """Return a policy in the numbers of an environment, with what it calls its actions."""
+        """Return a policy with the numbering and action names of an environment."""
         spaces = [getattr(env, each, None) for each in _SPACES]
         if isinstance(env, VectorEnv):
             spaces = [env.single_observation_space, env.single_action_space]
@@ -130,12 +131,12 @@ class Policy:
 
     @property
     def horizon(self) -> int:
-        """How many steps an episode has at the most."""
+        """Maximum number of steps of an episode."""
         return len(self.actions)
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return self.actions.shape[1]
 
     def predict(
@@ -143,43 +144,43 @@ class Policy:
         observation: ArrayLike,
         state: ArrayLike | None = None,
         episode_start: ArrayLike | None = None,
-        deterministic: bool = True,  # as others call it
+        deterministic: bool = True,  # for compatibility
     ) -> tuple[Action, Step]:
-        """Return the action for an observation, and what to pass with the next one.
+        """Return the action for an observation, and the ``state`` of the next call.
 
-        The best action depends on how many steps are left, so something has to count them. It is
-        done as Stable-Baselines3 does it for policies with a memory: what comes second is passed
-        as ``state`` the next time, and is the number of the step::
+        The best action depends on the number of remaining steps. As in Stable-Baselines3 for
+        recurrent policies, the second return value is passed as ``state`` in the next call. It is
+        the number of the step::
 
             observation, _ = env.reset()
-            action, step = policy.predict(observation)  # the first of an episode
+            action, step = policy.predict(observation)  # first step
             observation, *_ = env.step(action)
             action, step = policy.predict(observation, step)
 
         Parameters
         ----------
         observation : int, or array of int, shape (num_envs,)
-            What an environment shows, or several side by side.
+            Observation of one environment, or of several side by side.
         state : int, or array of int, shape (num_envs,), optional
-            Steps since the episode began; by default none.
+            Number of steps since the start of the episode, 0 by default.
         episode_start : bool, or array of bool, shape (num_envs,), optional
-            Where another episode has just begun, whatever ``state`` is.
+            Where a new episode has just started; ``state`` is ignored there.
         deterministic : bool
-            Changes nothing: there is one action for each step and state. It is here since others
-            pass it.
+            Ignored, since the policy is deterministic but for entries of -1. It exists for
+            compatibility with callers of Stable-Baselines3 policies.
 
         Returns
         -------
         action : numpy.int64, or array of int64, shape (num_envs,)
-            In the environment's numbers.
+            Action in the environment's numbering.
         state : int, or array of int64, shape (num_envs,)
             The number of the next step.
 
         Raises
         ------
         ValueError
-            If there is no such observation or step. An episode that goes on beyond the horizon is
-            not what was learned for.
+            If an observation or step is out of range. The policy does not cover episodes beyond
+            the horizon.
         """
         del deterministic
         here, step = _array(observation), _array(0 if state is None else state)
@@ -197,7 +198,7 @@ class Policy:
         if not ((step >= 0) & (step < self.horizon)).all():
             raise ValueError(
                 f"state must be the number of a step, from 0 to {self.horizon - 1}: the policy is "
-                f"for episodes of {self.horizon} steps. Leave it out where an episode begins."
+                f"for episodes of {self.horizon} steps. Omit it at the start of an episode."
             )
         action = self.actions[step, number].astype(np.int64)
         unset = action < 0
@@ -208,7 +209,7 @@ class Policy:
         return (action, step) if action.ndim else (np.int64(action), int(step))
 
     def action_name(self, action: int) -> str:
-        """Return what an action, counted from 0, is called; -1 is "any"."""
+        """Return the name of an action, counted from 0; -1 is "any"."""
         if action < 0:
             return "any"
         if self.action_names is None:
@@ -231,7 +232,7 @@ class Policy:
         }
 
     def to_text(self) -> str:
-        """Return the policy as JSON, a state a line."""
+        """Return the policy as JSON, with one line per state."""
         page = self.to_dict()
         states = page.pop("states")
         head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
@@ -239,26 +240,26 @@ class Policy:
         return f'{head},\n "states": [\n  {lines}\n ]\n}}\n'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the policy to a JSON file that people can read, replacing one that is there.
+        """Write the policy to a readable JSON file, replacing an existing one.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the file cannot be written.
         """
         path = Path(path)
         save_all(path.parent, {path.name: text_writer(self.to_text())})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a policy from a file that `save` or ``privrl train`` wrote.
+        """Read a policy from a file written by `save` or ``privrl train``.
 
         Raises
         ------
         ValueError
-            If it holds no such policy; the message begins with the file's name.
+            If the file does not hold such a policy. The message starts with the file's name.
         OSError
-            If it cannot be read.
+            If the file cannot be read.
         """
         path = Path(path)
         content = read_bytes(path)
@@ -269,12 +270,12 @@ class Policy:
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Return the policy that plain data describe.
+        """Return the policy described by plain data, see `to_dict`.
 
         Raises
         ------
         ValueError
-            If they describe none.
+            If the data do not describe a policy.
         """
         said = data.get("format") if isinstance(data, dict) else None
         if said != _FORMAT:
@@ -319,7 +320,7 @@ class Policy:
         return policy
 
     def _state(self, state: int) -> dict[str, Any]:
-        """Return what is to be done in a state, where that changes."""
+        """Return the actions of a state, at the steps where they change."""
         column = self.actions[:, state]
         changes = np.flatnonzero(np.diff(column, prepend=-2)).tolist()
         steps = [{"from": step} | self._what(int(column[step])) for step in changes]
@@ -333,7 +334,7 @@ class Policy:
 def _array(values: ArrayLike) -> NDArray[Any]:
     try:
         return plain_array("observation and state", values)
-    except ValueError:  # of parts that differ in shape, as what a Tuple shows
+    except ValueError:  # ragged, such as observations of a Tuple space
         return np.empty(0, object)
 
 
@@ -344,7 +345,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _actions(steps: list[list[tuple[Any, Any]]], horizon: int, first: int) -> IntArray:
-    """Return the actions, counted from 0, of what is listed for each state."""
+    """Return the actions, counted from 0, from the lists of changes of all states."""
     if horizon * len(steps) > _LONGEST:
         raise ValueError(f"horizon times states must be at most {_LONGEST}, got {horizon} steps.")
     columns = np.empty((horizon, len(steps)), np.intp)

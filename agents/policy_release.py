@@ -1,9 +1,9 @@
-"""Releasing a stochastic policy, and what that costs in value.
+"""Private release of a stochastic policy, and the exact value of a policy.
 
-Whoever made a policy may want to publish it without giving away how they decide in any one
-state. Its rows are vectors of the unit simplex, so the Dirichlet mechanism on the simplex
-releases them: the application that Gohari, Wu, Hale and Topcu name, and leave open, in *The
-Dirichlet mechanism for differential privacy on the unit simplex*.
+The owner of a policy may want to publish it without revealing the decision in any single state.
+Its rows are vectors of the unit simplex, which the Dirichlet mechanism on the simplex releases.
+Gohari, Wu, Hale and Topcu propose this application, without working it out, in *The Dirichlet
+mechanism for differential privacy on the unit simplex*.
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyMechanism(Mechanism[FloatArray]):
-    """Release a stochastic policy: mix every row with a uniform one, then draw around it.
+    """Release a stochastic policy: mix each row with a uniform one, then draw from a Dirichlet.
 
-    Neighbours are policies that differ in one row, that is one state (and step), in which up to
-    ``distance / 2`` of the probability moves from one action to one other. A deterministic
-    policy whose action in one state is replaced is such a neighbour at distance 2.
+    Neighbouring policies differ in the row of one state (and step), where a probability of up to
+    ``distance / 2`` moves from one action to another. Replacing the action of a deterministic
+    policy in one state gives a neighbour at distance 2.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class PolicyMechanism(Mechanism[FloatArray]):
     n_actions : int
         A, >= 2.
     mixing : float
-        Weight of the uniform row, in (0, 1): every action keeps at least ``mixing / n_actions``.
+        Weight of the uniform row, in (0, 1). Each action has at least ``mixing / n_actions``.
     distance : float
-        In (0, 2]; 2 hides which action a deterministic row takes.
+        In (0, 2]; 2 hides the action of a deterministic row.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
         check_between("mixing", self.mixing, 0, 1)
         if not 0 < self.distance <= 2:
             raise ValueError(f"distance must be > 0 and <= 2, got {shown(self.distance)}.")
-        _ = self._rows  # refuses what it cannot account for
+        _ = self._rows  # refuses parameters without a finite cost
 
     @property
     def _rows(self) -> SimplexMechanism:
@@ -73,7 +73,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
 
     @property
     def cost(self) -> DirichletCost:
-        """What releasing the whole policy costs."""
+        """Cost of releasing the whole policy."""
         cost = self._rows.cost
         assert isinstance(cost, DirichletCost)
         return cost
@@ -84,7 +84,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
         Raises
         ------
         ValueError
-            If it is no such policy.
+            If the data are not such a policy.
         """
         policy = check_numbers("data", data)
         if policy.ndim < 1 or policy.shape[-1] != self.n_actions:
@@ -111,14 +111,14 @@ class PolicyMechanism(Mechanism[FloatArray]):
         count: int = 1,
         accountant: Callable[[], Accountant] | None = None,
     ) -> Self:
-        """Return the mechanism of the largest weight whose ``count`` releases meet ``target``.
+        """Return the mechanism with the largest weight whose ``count`` releases meet ``target``.
 
         Raises
         ------
         ValueError
             If an argument is out of range, or no weight meets the target: with little mixing even
-            one action drawn at random gives away ``log(1 + (1 − mixing) distance n_actions /
-            (2 mixing))``.
+            one action drawn at random has a privacy loss of
+            ``log(1 + (1 − mixing) distance n_actions / (2 mixing))``.
         """
         probe = cls(weight=1.0, n_actions=n_actions, mixing=mixing, distance=distance)._rows
         rows = SimplexMechanism.calibrated(
@@ -138,9 +138,9 @@ def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
     Parameters
     ----------
     mdp : TabularMDP
-        Where.
+        The environment.
     policy : array_like, shape (..., S, A) or (..., H, S, A)
-        Probabilities of actions, the same at every step or for each.
+        Probabilities of actions, equal at all steps or given for each step.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
     Raises
     ------
     ValueError
-        If the shape is another.
+        If the shape is wrong.
     """
     policy = plain_array("policy", policy).astype(np.float64)
     shape = (mdp.n_states, mdp.n_actions)

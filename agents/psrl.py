@@ -1,4 +1,4 @@
-"""Posterior sampling for reinforcement learning, private when its samplers are."""
+"""Posterior sampling for reinforcement learning, private if its samplers are."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PSRL(TabularAgent):
-    """Draw a model from the posterior, follow its best policy, draw again when the schedule says.
+    """Sample a model from the posterior on a schedule, and follow its optimal policy.
 
     Finite horizon, time-homogeneous model (Osband, Russo and Van Roy, 2013).
 
@@ -32,9 +32,9 @@ class PSRL(TabularAgent):
     setup : TabularSetup
         See `TabularAgent`.
     resamples : Schedule, optional
-        Before which episodes, beside those of a draw, to sample the released posterior again
-        and plan afresh: free, and it changes something where the posterior is more than the one
-        draw made of it, as that of `privrl.samplers.NoisyCounts` is.
+        Further episodes before which to sample the released posterior again and plan anew. This
+        is free. It has an effect only for posteriors with more than one sample, such as that of
+        `privrl.samplers.NoisyCounts`.
     """
 
     can_resample = True
@@ -65,52 +65,50 @@ class PSRL(TabularAgent):
         accountant: KeepsJournal | None = None,
         rng: Rng = None,
     ) -> "PSRL":
-        """Return the agent to start with; public facts alone decide its settings.
+        """Return the recommended agent, with settings derived from public facts alone.
 
         Parameters
         ----------
         env : gymnasium.Env or TabularMDP
-            Is read for its public facts: sizes, horizon, range of the rewards, whether they
-            can depend on the next state (`privrl.envs.public_facts`). No step is taken. Declare
-            what the environment lacks: ``max_episode_steps`` of gymnasium.make, without which an
-            episode has 100 steps, and ``reward_range = (low, high)`` in its class, without which
-            rewards are from 0 to 1.
+            Source of the public facts: sizes, horizon, reward range, and whether rewards can
+            depend on the next state (`privrl.envs.public_facts`). No step is taken. Declare missing
+            facts: pass ``max_episode_steps`` to gymnasium.make (default: 100 steps), and set
+            ``reward_range = (low, high)`` in the environment's class (default: 0 to 1).
         epsilon, delta : float
-            The privacy of the whole run, (epsilon, delta)-differential privacy, epsilon > 0 in
-            nats. ``delta`` is 1e-5 by default; choose it far below one over the number of people.
+            (epsilon, delta)-differential privacy of the whole run, with epsilon > 0 in nats.
+            ``delta`` is 1e-5 by default. Choose it far below one over the number of people.
         target : Target, optional
-            In place of ``epsilon`` and ``delta``: any target, such as ``RenyiDP(2, 1.0)``.
+            Any target in place of ``epsilon`` and ``delta``, such as ``RenyiDP(2, 1.0)``.
         episodes : int
-            How many there will be, a public number: the noise is planned for so many. `learn`
-            refuses to draw more often than that.
+            Planned number of episodes, a public number for which the noise is calibrated. `learn`
+            refuses episodes with more draws than planned.
         relation : Relation, optional
             The privacy unit; by default one step. `privrl.costs.ReplaceEpisode` protects a person's
             whole episode.
         support : Support, optional
-            Which next states are possible, if that is public.
+            The possible next states, if they are public.
         accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
-            Is charged for the run before its first draw, for instance a ledger's:
+            Charged for the run before its first draw, for instance a ledger's accountant:
             ``Ledger().accountant("patients")``. The noise is calibrated to the target as always,
-            and the agent's statements are about this run alone. The accountant's own budget
-            decides whether there is enough left for the run: if not, the first draw raises
-            `BudgetExceeded`, and nothing is spent. By default an accountant of this run alone,
-            whose budget is the target.
+            and the agent's statements cover this run only. If the accountant's remaining budget is
+            too small for the run, the first draw raises `BudgetExceeded`, and nothing is spent. By
+            default a separate accountant for this run, whose budget is the target.
         rng : numpy.random.Generator, int or None
-            The agent's randomness; by default secret, see `privrl.secret_rng`.
+            Randomness of the agent; by default secret, see `privrl.secret_rng`.
 
         Returns
         -------
         PSRL
-            A `SparsePSRL`, to `learn` in that environment, with `privrl.experiments.train`, or step
-            by step.
+            A `SparsePSRL`. Train it in the environment with `learn` or
+            `privrl.experiments.train`, or step by step.
 
         Raises
         ------
         ValueError
-            If spaces are not Discrete (wrap the environment in `privrl.envs.numbered`), or a value
+            If a space is not Discrete (wrap the environment in `privrl.envs.numbered`), or a value
             is out of range.
         """
-        from privrl.agents.methods import private_agent  # noqa: PLC0415 # it makes all agents
+        from privrl.agents.methods import private_agent  # noqa: PLC0415 # avoids a cycle
 
         return private_agent(
             env, epsilon=epsilon, delta=delta, target=target, episodes=episodes,
@@ -118,7 +116,7 @@ class PSRL(TabularAgent):
         )  # fmt: skip
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episodes, of a run of so many, before which the policy may change."""
+        """Return the episodes below ``episodes`` before which the policy may change, sorted."""
         draws = self.schedule.starts(episodes)
         if self.resamples is None:
             return draws

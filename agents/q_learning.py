@@ -1,4 +1,4 @@
-"""Q-learning without privacy: what twenty lines reach, as a yardstick."""
+"""Q-learning without privacy, a simple baseline."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
 
-_LAST_EXPLORED = 0.5  # of all episodes; from there on it does what it takes for the best
+_LAST_EXPLORED = 0.5  # fraction of the episodes with exploration; later ones are greedy
 
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class QLearning(TabularAgent):
-    """Learn the values of actions step by step, and mostly take the best (Watkins, 1989).
+    """Epsilon-greedy Q-learning (Watkins, 1989).
 
-    No model, no counts, and no privacy: every budget refuses it. One table serves all steps, as
-    Gymnasium's tutorials have it: values are discounted by ``1 − 1 / H``, begin at 0, and move
-    ``(H + 1) / (H + n)`` of the way at the n-th visit (Jin, Allen-Zhu, Bubeck and Jordan, 2018).
-    Actions are random with a probability that falls from 1 to 0 over the first half of the
-    episodes, and ties are broken at random.
+    It keeps neither a model nor counts, and is not private: every budget refuses it. One table
+    serves all steps, as in Gymnasium's tutorials. Values are discounted by ``1 − 1 / H`` and start
+    at 0. The learning rate of the n-th visit is ``(H + 1) / (H + n)`` (Jin, Allen-Zhu, Bubeck and
+    Jordan, 2018). The probability of a random action falls from 1 to 0 over the first half of the
+    episodes. Ties are broken at random.
 
     Parameters
     ----------
     setup : TabularSetup
-        Needs no sampler, rewards or schedule.
+        Sampler, rewards and schedule are ignored.
     episodes : int
-        How many it will have.
+        Planned number of episodes.
     """
 
     title = "Q-learning without privacy"
@@ -67,12 +67,12 @@ class QLearning(TabularAgent):
 
     @property
     def policy(self) -> IntArray:
-        """The best actions by step and state, shape (..., H, S): the same at every step."""
+        """The greedy actions, shape (..., H, S), equal at every step."""
         best = self._values.argmax(axis=-1).reshape(*self.batch_shape, 1, self.n_states)
         return np.repeat(best, self.horizon, axis=-2)
 
     def begin_episode(self, episode: int) -> None:
-        """Explore less than before; the first episode asks the accountant, who refuses budgets."""
+        """Reduce exploration. The first episode charges the accountant, which fails on a budget."""
         super().begin_episode(episode)
         self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self.episodes))
 
@@ -95,8 +95,8 @@ class QLearning(TabularAgent):
     def observe_counts(
         self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
     ) -> None:
-        """Refuse: counts do not tell what came after what."""
-        raise ValueError("agent learns from single steps, not counts; tell it with observe.")
+        """Refuse, since counts have no order."""
+        raise ValueError("agent learns from single steps, not counts; use observe.")
 
     def observe_steps(
         self,
@@ -108,8 +108,8 @@ class QLearning(TabularAgent):
         observed: BoolArray,
         terminated: BoolArray,
     ) -> None:
-        """Refuse: it would have acted otherwise in the course of these episodes."""
-        raise ValueError("agent learns in the course of an episode; tell it with observe.")
+        """Refuse, since learning within the episodes would have changed the actions."""
+        raise ValueError("agent learns within an episode; use observe.")
 
     def play(
         self,
@@ -120,14 +120,14 @@ class QLearning(TabularAgent):
         first: int = 0,
         tell: Callable[[int, FloatArray], object],
     ) -> tuple[list[int], FloatArray]:
-        """Play so many episodes of all runs, side by side; the first has that number.
+        """Play episodes of all runs side by side, numbered from ``first``.
 
-        ``tell`` is called after each, with its number and its rewards.
+        ``tell`` is called after each episode, with its number and its rewards.
 
         Returns
         -------
         starts : list of int
-            All episodes.
+            The numbers of all episodes.
         rewards : array, shape ``(episodes, *batch_shape)``
             Sum of the rewards of each episode and run.
         """

@@ -1,8 +1,8 @@
-"""Reward models: what an agent believes each state and action to be worth.
+"""Reward models, which release a posterior over mean rewards.
 
-A reward model is a sampler over a table of its own: it says how one observed reward enters
-that table (`encode`), and turns the table into a posterior over mean rewards. So it is
-accounted for together with the transitions, and no policy sees a raw reward.
+A reward model is a sampler with a separate table: `encode` enters each observed reward into that
+table, and `update` releases a posterior over the mean rewards. Rewards are thereby accounted for
+together with the transitions, and no policy depends on a raw reward.
 """
 
 import math
@@ -26,18 +26,18 @@ from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
 
-_POINTS = 11  # of `HatRewards`
+_POINTS = 11  # default of `HatRewards`
 
 
 class RewardModel(Sampler, Protocol):
-    """A sampler whose table, shape (..., S, A, width), is made from rewards.
+    """A sampler of reward tables, shape (..., S, A, width).
 
     Its posteriors return mean rewards, shape (..., S, A).
     """
 
     @property
     def width(self) -> int:
-        """How many numbers are kept for each state and action."""
+        """Number of table cells for each state and action."""
 
     def encode(
         self,
@@ -47,9 +47,9 @@ class RewardModel(Sampler, Protocol):
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return what each observed step adds to its row of the table, shape (..., width).
+        """Encode each observed step as an increment of its table row, shape (..., width).
 
-        The steps are arrays of one shape; S as next state stands for "the episode is over".
+        The steps are arrays of equal shape. A next state of S means that the episode is over.
         """
 
     def encode_counts(
@@ -59,15 +59,15 @@ class RewardModel(Sampler, Protocol):
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return what many transitions add to the table, shape (..., S, A, width).
+        """Encode many transitions as an increment of the table, shape (..., S, A, width).
 
-        ``counts`` has shape (..., S, A, K); each such transition paid ``reward``, shape
+        ``counts`` has shape (..., S, A, K). Each transition of a cell paid ``reward``, shape
         (S, A, K) or (S, A, 1), and led to ``next_state``, shape (S, A, K) or (K,).
         """
 
 
 class KnownRewards:
-    """Rewards that are public: nothing is learned of them and nothing is spent.
+    """Public rewards, which are not learned and cost nothing.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ class KnownRewards:
 
     @property
     def width(self) -> int:
-        """0: nothing is kept."""
+        """0, since no data are stored."""
         return 0
 
     @property
     def cost(self) -> None:
-        """None: an update is free."""
+        """None, since updates are free."""
 
     def invalidate(self) -> None:
-        """Do nothing: there are no counts that could be entered twice."""
+        """Do nothing, since no counts are stored."""
 
     def fresh(self) -> Self:
-        """Return a copy: it holds no data."""
+        """Return a copy; the model holds no data."""
         return copy(self)
 
     def encode(
@@ -109,7 +109,7 @@ class KnownRewards:
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return nothing, whatever was observed."""
+        """Return an empty array, shape (..., 0)."""
         del state, action, next_state, rng
         return np.empty((*reward.shape, 0))
 
@@ -120,12 +120,12 @@ class KnownRewards:
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return nothing, whatever was observed."""
+        """Return an empty array, shape (..., S, A, 0)."""
         del reward, next_state, rng
         return np.empty((*counts.shape[:-1], 0))
 
     def check(self, counts: FloatArray) -> None:
-        """Check that the table has the states and actions whose rewards are known."""
+        """Check that the table has the states and actions of the known rewards."""
         if counts.shape[-3:-1] != self._reward.shape:
             raise ValueError(
                 f"reward must have a number for each of {counts.shape[-3:-1]} states and "
@@ -139,16 +139,16 @@ class KnownRewards:
 
 
 class BetaRewards:
-    """Rewards in a known range, as a two-cell Dirichlet row for each state and action.
+    """Rewards in a known range, counted as successes and failures of each state and action.
 
     A reward is scaled to [0, 1] and becomes a success with that probability (the Bernoulli
-    trick of Agrawal and Goyal, 2012), so that one changed reward moves one count from one of
-    the row's cells to the other.
+    trick of Agrawal and Goyal, 2012). Changing one reward then moves at most one count between
+    the two cells of a row.
 
     Parameters
     ----------
     sampler : Sampler
-        Releases the table of successes and failures; made for the relation's table
+        Releases the table of successes and failures. It must be made for the relation's table
         ``"rewards"``.
     low, high : float
         Declared, public range of the rewards.
@@ -156,7 +156,7 @@ class BetaRewards:
     Raises
     ------
     ValueError
-        If the range is empty, or the sampler's release is of another table.
+        If the range is empty, or the sampler is for another table.
     """
 
     remembered = ("_sampler",)
@@ -177,20 +177,20 @@ class BetaRewards:
 
     @property
     def width(self) -> int:
-        """2: successes and failures."""
+        """2, for successes and failures."""
         return 2
 
     @property
     def cost(self) -> Cost | None:
-        """What the next update costs: that of the sampler inside."""
+        """Cost of the next update, that of the wrapped sampler."""
         return self._sampler.cost
 
     def fresh(self) -> Self:
-        """Return a model with the same settings that has seen nothing."""
+        """Return an unused model with the same settings."""
         return self._with(self._sampler.fresh())
 
     def __copy__(self) -> Self:
-        return self._with(copy(self._sampler))  # which one in use refuses
+        return self._with(copy(self._sampler))  # refused by a used sampler
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
@@ -218,11 +218,11 @@ class BetaRewards:
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return the successes and failures of so many transitions, shape (..., S, A, 2)."""
+        """Return the successes and failures of all transitions, shape (..., S, A, 2)."""
         del next_state
         counts, chance = self._paid(counts, reward)
         success = counts * chance
-        tossed = (chance > 0) & (chance < 1)  # the ends of the range need no coin, and are common
+        tossed = (chance > 0) & (chance < 1)  # skip the common, deterministic ends of the range
         trials = counts[..., tossed].astype(np.int64)
         success[..., tossed] = rng.binomial(trials, chance[tossed])
         if counts.shape[-1] > 1:
@@ -234,7 +234,7 @@ class BetaRewards:
         self._sampler.invalidate()
 
     def check(self, counts: FloatArray) -> None:
-        """Check a batch like the sampler inside does."""
+        """Check a batch as the wrapped sampler does."""
         self._sampler.check(counts)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
@@ -245,7 +245,7 @@ class BetaRewards:
         check_table("sampler", sampler, "rewards")
 
     def _paid(self, counts: FloatArray, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return counts and scaled rewards of one shape; what never happened pays ``low``."""
+        """Return counts and scaled rewards of equal shape; unseen transitions pay ``low``."""
         if reward.shape[-1] == 1:
             counts = row_sums(counts)
         happened = counts.any(tuple(range(counts.ndim - 3)))
@@ -265,26 +265,25 @@ class BetaRewards:
 class NoisyRewards(BetaRewards):
     """Rewards in a known range, each split between the two cells of its state and action.
 
-    A reward scaled to r in [0, 1] adds r to the one and 1 − r to the other: their sum and their
-    number, in other coordinates. One changed reward moves at most what one changed success
-    does, ``r² + (1 − r)² <= 1`` in each of two rows, so Gaussian noise on it costs the same, and
-    there is no Bernoulli trick to blur it. (On the sum and the number themselves, noise for
-    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.base.GRID`,
-    each on its own, so that sums are exact: rounded sums could change by more than any of their
-    terms.
+    A reward scaled to r in [0, 1] adds r to one cell and 1 − r to the other, which encodes the sum
+    and the number of rewards. Each row has sensitivity ``r² + (1 − r)² <= 1``, the same as a
+    changed success of `BetaRewards`. Gaussian noise therefore costs the same, without the extra
+    variance of the Bernoulli trick. (Releasing the sum and the number themselves would need noise
+    for ``r² + 1 <= 2``.) Each r is rounded to a multiple of `privrl.samplers.base.GRID`, so that
+    sums are exact: rounding errors of sums could otherwise exceed the sensitivity.
 
     Parameters
     ----------
     sampler : NoisyCounts
-        Releases the table; made for the relation's table ``"rewards"``. No `DirichletSampler`:
-        its cost is stated for whole counts.
+        Releases the table. It must be made for the relation's table ``"rewards"``. A
+        `DirichletSampler` is refused, since its cost holds for integer counts only.
     low, high : float
         Declared, public range of the rewards.
 
     Raises
     ------
     ValueError
-        If the range is empty, or the sampler is of another kind or for another table.
+        If the range is empty, or the sampler has another type or is for another table.
     """
 
     def encode(
@@ -307,7 +306,7 @@ class NoisyRewards(BetaRewards):
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return the sums of (r, 1 − r) of so many transitions, shape (..., S, A, 2)."""
+        """Return the sums of (r, 1 − r) over all transitions, shape (..., S, A, 2)."""
         del next_state, rng
         counts, scaled = self._paid(counts, reward)
         parts = [row_sums(counts * scaled), row_sums(counts * (1 - scaled))]
@@ -317,7 +316,7 @@ class NoisyRewards(BetaRewards):
         check_sampler("sampler", sampler)
         if has_dirichlet(sampler.fresh().cost):
             raise ValueError(
-                f"sampler must be NoisyCounts, got {shown(sampler)}; BetaRewards goes with it."
+                f"sampler must be NoisyCounts, got {shown(sampler)}; use BetaRewards with it."
             )
         super()._check_sampler(sampler)
 
@@ -328,34 +327,32 @@ class NoisyRewards(BetaRewards):
 class HatRewards(NoisyRewards):
     """Rewards in a known range, each split between the two nearest of evenly spaced points.
 
-    A reward between two points adds to both of them, in all 1 and in the mean the reward itself
-    (hat functions): a histogram, so that a reward that is always the same fills two cells of its
-    row at most, however wide the range. What a reward adds is not negative and sums to 1, so its
-    norm is at most 1, and a changed reward changes the table by as much as one changed success
-    does: the same price as that of `NoisyRewards`, for as many points as one likes.
+    The table is a histogram with hat functions: a reward adds weights to the two points around it.
+    The weights sum to 1, and their mean is the reward. A constant reward fills at most two cells
+    of its row, however wide the range. The weights are nonnegative and sum to 1, so their norm is
+    at most 1. The cost therefore equals that of `NoisyRewards`, for any number of points.
 
-    Rewards that are paid on arrival cost less if those of steps in which the state follows itself
-    have points of their own, and noise of their own
-    (`privrl.costs.relations.DAMPED_REWARDS`). They have if the sampler has such loops.
+    Rewards on arrival cost less if the rewards of self-loops have separate points with separate
+    noise (`privrl.costs.relations.DAMPED_REWARDS`). This is done if the sampler has ``loops``.
 
     Parameters
     ----------
     sampler : NoisyCounts
-        As for `NoisyRewards`; its loops, if it has any, are `reward_loops` of as many points.
+        As for `NoisyRewards`. Its loops, if any, are `reward_loops` with the same ``points``.
     low, high : float
-        Declared, public range of the rewards; the first point and the last.
+        Declared, public range of the rewards; also the first and the last point.
     points : int
-        How many, >= 2.
+        Number of points, >= 2.
 
     Attributes
     ----------
     loops : array of bool, shape (width,), or None
-        In which cells of a row are rewards of steps that stay, if they are damped.
+        The cells of a row for rewards of self-loops, if these are damped.
 
     Raises
     ------
     ValueError
-        As for `NoisyRewards`, or if there are too few points or the loops are for another number.
+        As for `NoisyRewards`, or if ``points`` is too small or differs from that of the loops.
     """
 
     loops: BoolArray | None = fixed()
@@ -372,12 +369,12 @@ class HatRewards(NoisyRewards):
 
     @property
     def width(self) -> int:
-        """How many points there are, with those of their own for steps that stay."""
+        """Number of points; twice as many if self-loops have separate points."""
         return self._points * (1 if self.loops is None else 2)
 
     @property
     def grid(self) -> FloatArray:
-        """The points, shape (width,): once, or once more for steps that stay where they are."""
+        """The points, shape (width,), repeated for self-loops if these are separate."""
         return np.resize(np.linspace(self._low, self._high, self._points), self.width)
 
     def encode(
@@ -388,7 +385,7 @@ class HatRewards(NoisyRewards):
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return what each reward adds to the points, shape (..., width)."""
+        """Return the weights of each reward at the points, shape (..., width)."""
         del action, rng
         return self._added(reward, next_state == state)
 
@@ -399,7 +396,7 @@ class HatRewards(NoisyRewards):
         next_state: IntArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Return what so many transitions add to the points, shape (..., S, A, width)."""
+        """Return the summed weights of all transitions, shape (..., S, A, width)."""
         del rng
         shape = counts.shape[-3:]
         if reward.shape[-1] == 1 and self.loops is None:
@@ -407,7 +404,7 @@ class HatRewards(NoisyRewards):
             happened = number[..., 0].any(tuple(range(counts.ndim - 3)))
             paid = np.where(happened, reward[..., 0], self._low)
             return number * self._added(paid, np.zeros(paid.shape, np.bool_))
-        cell = np.nonzero(counts)  # what never happened may pay anything
+        cell = np.nonzero(counts)  # rewards of unseen transitions are arbitrary
         place = cell[-3:]
         stays = np.broadcast_to(next_state, shape)[place] == place[0]
         below, part = self._between(np.broadcast_to(reward, shape)[place], stays)
@@ -434,7 +431,7 @@ class HatRewards(NoisyRewards):
             )
 
     def _added(self, reward: FloatArray, stays: BoolArray) -> FloatArray:
-        """Return what each reward adds, and whether the state followed itself decides where."""
+        """Return the weights of each reward; ``stays`` marks self-loops."""
         below, part = self._between(reward, stays)
         added = np.zeros((*reward.shape, self.width))
         np.put_along_axis(added, below[..., None], 1 - part[..., None], axis=-1)
@@ -442,7 +439,7 @@ class HatRewards(NoisyRewards):
         return added
 
     def _between(self, reward: FloatArray, stays: BoolArray) -> tuple[IntArray, FloatArray]:
-        """Return the point below each reward, and how much of it goes to the next."""
+        """Return the index of the point below each reward, and the weight of the point above."""
         place = super(NoisyRewards, self)._chance(reward) * (self._points - 1)
         below = np.minimum(place.astype(np.intp), self._points - 2)
         part = np.rint((place - below) / GRID) * GRID
@@ -450,20 +447,20 @@ class HatRewards(NoisyRewards):
 
 
 def reward_loops(relation: Relation, *, points: int = _POINTS) -> BoolArray | None:
-    """Return the loops of a sampler for `HatRewards`, if rewards cost less with them.
+    """Return the loops of a sampler for `HatRewards`, if they reduce the cost of rewards.
 
     Parameters
     ----------
     relation : Relation
-        Which data sets are neighbours.
+        The adjacency relation.
     points : int
         As for `HatRewards`.
 
     Returns
     -------
     array of bool, shape (2 * points,), or None
-        Which cells of a row are for steps in which the state follows itself; None where the
-        table `privrl.costs.relations.DAMPED_REWARDS` changes by no less than ``"rewards"``.
+        True in the cells of a row for self-loops. None if the table
+        `privrl.costs.relations.DAMPED_REWARDS` is as sensitive as ``"rewards"``.
     """
     check_is("relation", relation, Relation)
     points = check_count("points", points, least=2)
@@ -479,7 +476,7 @@ def _second_half(points: int) -> BoolArray:
 
 
 def has_dirichlet(cost: Cost | None) -> bool:
-    """Whether a cost is that of Dirichlet draws, in part or in some row."""
+    """Whether any part or row of a cost is that of Dirichlet draws."""
     match cost:
         case Together(parts=costs) | BatchCost(rows=costs):
             return any(map(has_dirichlet, costs))
@@ -488,12 +485,12 @@ def has_dirichlet(cost: Cost | None) -> bool:
 
 @dataclass(frozen=True)
 class BetaPosterior:
-    """A posterior over mean rewards: that of two-cell rows, scaled to a range.
+    """A posterior over mean rewards, from two-cell rows scaled to a range.
 
     Attributes
     ----------
     rows : Posterior
-        Of the rows, shape (..., S, A, 2), the first cell for ``high``.
+        Posterior of the rows, shape (..., S, A, 2); the first cell is for ``high``.
     low, high : float
         The declared range.
     """
@@ -514,14 +511,14 @@ class BetaPosterior:
 
 @dataclass(frozen=True)
 class HatPosterior:
-    """A posterior over mean rewards: that of rows over evenly spaced rewards.
+    """A posterior over mean rewards, from rows over evenly spaced rewards.
 
     Attributes
     ----------
     rows : Posterior
-        Of the rows, shape (..., S, A, width).
+        Posterior of the rows, shape (..., S, A, width).
     grid : array, shape (width,)
-        The reward that each cell of a row stands for.
+        The reward of each cell of a row.
     """
 
     rows: Posterior

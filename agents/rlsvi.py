@@ -1,11 +1,11 @@
-"""RLSVI: plan for rewards with noise that shrinks with visits, and what it is said to hide."""
+"""RLSVI: exploration by noisy rewards, and a published privacy claim for it."""
 
 import math
 
 import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.setup import TabularSetup
+from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_between, check_count, check_positive
 from privrl.numerics.typing import IntArray
@@ -14,32 +14,32 @@ from privrl.samplers.noisy_counts import NoisyPosterior
 
 
 class RLSVI(CountsAgent):
-    """Add Gaussian noise to mean rewards, more where visits are few, and follow the best policy.
+    """Add Gaussian noise to mean rewards, more for rarely visited rows, and plan.
 
-    Randomised least-squares value iteration for tables (Osband, Van Roy and Wen, 2016; Russo, 2019,
-    whose noise it is), with rows that were never seen at the most there can be, and values clipped
-    to it (Agrawal, Chen and Jiang, 2021). Its noise explores. That it hides as well is claimed
-    elsewhere (`rlsvi_claimed_epsilon`); here an agent is as private as its samplers.
+    Tabular randomised least-squares value iteration (Osband, Van Roy and Wen, 2016), with the noise
+    of Russo (2019). Unvisited rows have the largest possible value, and values are clipped to it
+    (Agrawal, Chen and Jiang, 2021). The noise serves exploration. A paper claims that it also
+    gives privacy (`rlsvi_claimed_epsilon`); here an agent is as private as its samplers.
 
     Parameters
     ----------
     setup : TabularSetup
         See `CountsAgent`.
     variance_scale : float, optional
-        Multiplies the noise's variance, > 0. The paper's is that of 1, with which nothing is
-        learned in thousands of episodes. By default it is ``1 / (S H⁵)``: over H steps noise of
-        one action adds up to that of a bandit's reward, as for `UCBVI`; no theorem covers it.
+        Multiplies the variance of the noise, > 0. The paper uses 1, with which the agent learns
+        nothing in thousands of episodes. The default is ``1 / (S H⁵)``: over H steps the noise of
+        one action then adds up to that of a bandit's reward, as in `UCBVI`. No theorem covers it.
 
     Raises
     ------
     ValueError
-        If ``variance_scale`` is not positive, or a sampler releases something else than counts.
+        If ``variance_scale`` is not positive, or a sampler does not release counts.
 
     Notes
     -----
-    With n visits of a state and action, as released, R the range of rewards, and at draw k, its
-    mean reward gets noise of variance ``R² β / (n + 1)``, ``β = variance_scale S H³ log(2 H S A k)
-    / 2``, the same at all steps: the model is one for all of them, where Russo has one for each.
+    Let n be the released number of visits of a state and action, and R the range of rewards. At
+    draw k the noise of the mean reward has variance ``R² β / (n + 1)``, with ``β = variance_scale
+    S H³ log(2 H S A k) / 2``. One model serves all steps; Russo uses one per step.
     """
 
     look = ("#CC79A7", "p", "-")
@@ -57,7 +57,7 @@ class RLSVI(CountsAgent):
         unknown = visits == 0
         rows /= np.where(unknown, 1.0, visits)[..., None]
         if self._known_rows is not None:
-            rows = self._with_public_facts(rows)
+            rows = with_public_facts(rows, self.support, self._known_rows)
             unknown = unknown & np.isnan(self._known_rows).any(axis=-1)
         low, high = self._reward_range(reward)
         least, most = self._range_ahead(low, high)
@@ -81,13 +81,13 @@ class RLSVI(CountsAgent):
 def rlsvi_claimed_epsilon(
     n_states: int, n_actions: int, horizon: int, *, episodes: int, delta: float
 ) -> float:
-    """Return the (epsilon, delta) that a paper claims for RLSVI's own noise, for nothing.
+    """Return the epsilon that a paper claims for the exploration noise of RLSVI.
 
     *Randomized least squares value iteration itself is joint differentially private* (arXiv
     2606.01952): ``x + 2 √(x log(1/δ))`` with ``x = 2 A K / (H² log(2 H S A))``, joint differential
-    privacy of K episodes, each a person's, under noise of ``variance_scale=1``. It is the paper's
-    claim, and not privrl's: no accountant here knows of it. It grows with the episodes: 6 states, 2
-    actions and 20 steps have an epsilon of 71 after 20,000 of them, at ``delta=1e-5``.
+    privacy of K episodes, one per person, with ``variance_scale=1``. This is the paper's claim;
+    privrl's accountants do not use it. It grows with the number of episodes: 6 states, 2 actions
+    and 20 steps have epsilon 71 after 20,000 episodes at ``delta=1e-5``.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def rlsvi_claimed_epsilon(
     Returns
     -------
     float
-        The epsilon that is claimed, in nats.
+        The claimed epsilon, in nats.
 
     Raises
     ------

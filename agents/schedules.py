@@ -1,7 +1,7 @@
-"""Schedules: before which episodes the agent draws again.
+"""Schedules: the episodes before which an agent draws.
 
-A schedule is public. It depends on time only, never on data, so the number of draws of a run
-is known before it starts and the budget can be planned from it.
+A schedule is public. It depends on time only, never on data. The number of draws is therefore
+known before a run starts, and the budget can be planned from it.
 """
 
 import math
@@ -16,22 +16,22 @@ from privrl.numerics.checks import check_between, check_count, check_is
 
 
 class Schedule(Protocol):
-    """When to draw."""
+    """The episodes before which to draw."""
 
     def is_due(self, episode: int) -> bool:
         """Whether to draw before this episode (the first is 0)."""
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episodes, of a run of so many, before which there is a draw; ascending."""
+        """Return the episodes below ``episodes`` before which to draw, sorted."""
 
 
 def check_schedule(name: str, schedule: Schedule) -> Schedule:
-    """Return what has the two methods of a schedule.
+    """Return the argument if it is a schedule.
 
     Raises
     ------
     ValueError
-        If it has not.
+        If it lacks a method of `Schedule`.
     """
     if not (hasattr(schedule, "is_due") and hasattr(schedule, "starts")):
         raise ValueError(
@@ -42,7 +42,7 @@ def check_schedule(name: str, schedule: Schedule) -> Schedule:
 
 @dataclass(frozen=True)
 class EveryEpisode:
-    """Draw before every episode, as in posterior sampling without privacy."""
+    """Draw before every episode, as usual without privacy."""
 
     def is_due(self, episode: int) -> bool:
         """Return True."""
@@ -56,16 +56,16 @@ class EveryEpisode:
 
 @dataclass(frozen=True)
 class Geometric:
-    """Draw before the first episode, then whenever their number has grown by a factor.
+    """Draw before the first episode, then whenever the number of episodes has grown by a factor.
 
     The number of draws in T episodes falls from T to about ``log T / log ratio``.
 
     Parameters
     ----------
     ratio : float
-        Growth of the number of episodes between draws, > 1.
+        Growth factor of the number of episodes between draws, > 1.
     first : int
-        Before which episode to draw first, counted from 0.
+        Episode of the first draw, counted from 0.
     """
 
     ratio: float = 1.2
@@ -81,7 +81,7 @@ class Geometric:
         return episode in _due(self.ratio, self.first, episode.bit_length())
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episodes before which there is a draw."""
+        """Return the episodes before which to draw."""
         episodes = check_count("episodes", episodes)
         due = _due(self.ratio, self.first, episodes.bit_length())
         return sorted(start for start in due if start < episodes)
@@ -89,12 +89,12 @@ class Geometric:
 
 @dataclass(frozen=True)
 class Once:
-    """Draw before one episode, and no other.
+    """Draw once, before a given episode.
 
     Parameters
     ----------
     episode : int
-        Which, the first is 0.
+        The episode, counted from 0.
     """
 
     episode: int
@@ -103,11 +103,11 @@ class Once:
         check_count("episode", self.episode, least=0)
 
     def is_due(self, episode: int) -> bool:
-        """Whether this is the one."""
+        """Whether this is the episode of the draw."""
         return check_count("episode", episode, least=0) == self.episode
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episode, if there are so many."""
+        """Return the episode, if it is below ``episodes``."""
         return [self.episode] if self.episode < check_count("episodes", episodes) else []
 
 
@@ -138,7 +138,7 @@ def schedule_named(name: str) -> Schedule:
 
 @lru_cache(maxsize=256)
 def _due(ratio: float, first: int, bits: int) -> frozenset[int]:
-    """Return the episodes below ``2 ** bits`` (and the first) before which there is a draw."""
+    """Return the episodes of all draws below ``2 ** bits``, and the first draw."""
     due, done = [first], first + 1
     while due[-1] < 2**bits:
         done = max(done + 1, math.ceil(done * ratio))

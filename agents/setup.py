@@ -20,7 +20,9 @@ from privrl.samplers.base import Sampler, check_table
 
 @dataclass(frozen=True, eq=False)
 class TabularSetup:
-    """All that agents on tables share; what only one agent has is an argument of its class.
+    """The settings that all tabular agents share.
+
+    Settings of one agent only are arguments of its class.
 
     Parameters
     ----------
@@ -30,35 +32,35 @@ class TabularSetup:
         Releases the transition counts. The agent works on a fresh copy. Agents that release
         nothing need none.
     rewards : RewardModel
-        Releases the rewards, or knows them. The agent works on a fresh copy. Likewise.
+        Releases the rewards, or knows them. The agent works on a fresh copy. Agents that release
+        nothing need none.
     rng : numpy.random.Generator, int or None
-        All of the agent's randomness.
+        Source of all randomness of the agent.
     schedule : Schedule, optional
-        Before which episodes to draw; by default before each.
+        Episodes before which to draw; by default all.
     accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
-        Is charged for each draw before the draw is made, and has the budget. By default the agent
-        makes one without a budget. Several agents may share one: each adds to the same total.
+        Holds the budget, and is charged before each draw. By default the agent makes one without a
+        budget. Several agents may share an accountant; their charges add up.
     target : Target, optional
-        What the noise is calibrated to, for the agent's statement: it is at the target's delta.
+        Target of the calibration. The agent's statement uses its delta.
     batch_shape : tuple of int
-        Leading axes of independent runs. Each run has its own data (two runs on the same data
-        would spend twice) and its own policy; the samplers' axes come first among them.
+        Leading axes of independent runs, starting with the axes of the samplers. Each run has
+        separate data (two runs on the same data would spend twice) and a separate policy.
     terminates : bool
         Whether an episode can end before the horizon. If so, each row of the transition table
-        has one more cell, "the episode is over", after which nothing is earned.
+        has one more cell, "the episode is over", with value 0.
     support : Support, optional
-        Which next states are possible, a public fact. Tables then have a cell for each of
-        those only: fewer cells to learn, and less noise.
+        The possible next states, a public fact. Tables then have cells for these only, which means
+        fewer cells to learn and less noise.
     known_rows : array, shape (S, A, K), optional
-        Transition probabilities that are public, over the K cells of a row; NaN in rows that
-        are to be learned.
+        Public transition probabilities over the K cells of a row; NaN in rows to be learned.
 
     Raises
     ------
     ValueError
-        If a size is not a whole number of at least 1, or another argument is of the wrong kind;
-        if the samplers state their cost for another table, or for shorter episodes; or if the
-        support or the known rows are of another size, or are not probabilities.
+        If a size is not an integer >= 1, or another argument has the wrong type; if the cost of a
+        sampler is for another table or for shorter episodes; or if the support or the known rows
+        have the wrong size or are not probabilities.
     """
 
     n_states: int
@@ -108,12 +110,12 @@ class TabularSetup:
 
     @property
     def cells(self) -> int:
-        """The cells of a row of the transition table."""
+        """Number of cells in a row of the transition table."""
         return self.n_states + self.terminates if self.support is None else self.support.width
 
     @property
     def is_damped(self) -> bool:
-        """Whether the cost of the sampler rests on damped self-loops."""
+        """Whether the cost of the sampler assumes damped self-loops."""
         return getattr(self.sampler, "loops", None) is not None
 
     def _check_support(self, support: Support) -> None:
@@ -142,7 +144,7 @@ class TabularSetup:
         return rows
 
     def _check_loops(self) -> None:
-        """Check the cells that a sampler damps: its guarantee rests on them."""
+        """Check the cells damped by the sampler, which its guarantee depends on."""
         if not self.is_damped:
             return
         mine = self_loops(
@@ -155,7 +157,7 @@ class TabularSetup:
             )
 
     def _check_horizon(self, cost: Cost | None) -> None:
-        """Check that a relation about whole episodes is about episodes as long as these."""
+        """Check that a relation for whole episodes covers episodes of this length."""
         relation = None if cost is None else cost.relation
         if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
             raise ValueError(
@@ -164,10 +166,26 @@ class TabularSetup:
             )
 
 
+def with_public_facts(
+    rows: FloatArray, support: Support | None, known_rows: ArrayLike | None
+) -> FloatArray:
+    """Return rows, shape (..., S, A, K), with public zeros and public rows filled in."""
+    if support is not None:
+        valid = support.valid
+        rows = np.where(valid, rows, 0.0)
+        total = rows.sum(axis=-1, keepdims=True)
+        # Up to rounding, a draw may put all its mass on cells outside the support.
+        rows = np.where(total > 0, rows, valid)
+        rows /= rows.sum(axis=-1, keepdims=True)
+    if known_rows is not None:
+        rows = np.where(np.isnan(known_rows), rows, known_rows)
+    return rows
+
+
 def self_loops(
     n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
 ) -> BoolArray:
-    """Return in which cells of a transition table a state follows itself, shape (S, A, K).
+    """Return the cells of self-loops in a transition table, bool of shape (S, A, K).
 
     Raises
     ------

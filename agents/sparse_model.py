@@ -1,8 +1,9 @@
-"""What released tables say of an environment: which transitions there are, and what they pay.
+"""A sparse posterior over transitions and rewards, computed from released tables.
 
-Most cells of a transition table are empty, and after a release all of them hold noise. Here every
-cell has a probability that it is filled (`chance_filled`), models are sampled accordingly,
-and everything is sparse: time and memory of planning grow with the transitions that there are.
+Most cells of a transition table are empty, but after a release all cells hold noise.
+`chance_filled` computes the posterior probability that a cell is filled, and models are sampled
+from these probabilities. Planning is sparse: its time and memory grow with the number of
+transitions that probably exist.
 """
 
 from collections.abc import Sequence
@@ -18,10 +19,10 @@ from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
 
-_LOW, _HIGH, _PER_DEVIATION = -6, 12, 8  # bins of noisy counts, in deviations
+_LOW, _HIGH, _PER_DEVIATION = -6, 12, 8  # bins of noisy counts, in standard deviations
 _N_BINS = (_HIGH - _LOW) * _PER_DEVIATION + 2
-_LEAST = 0.5  # deviations: smaller amounts count as nothing
-_PSEUDO_CELLS = 5.0  # of the whole table's kind, in every class
+_LEAST = 0.5  # deviations: the smallest count of a filled cell
+_PSEUDO_CELLS = 5.0  # pseudo-cells in each class, filled as often as in the whole table
 
 
 def chance_filled(
@@ -32,31 +33,31 @@ def chance_filled(
     Parameters
     ----------
     noisy : array, shape (...)
-        Released counts, in deviations of their noise.
+        Released counts, in standard deviations of their noise.
     classes : array of int, shape (...), optional
-        Which class each cell is in, ``0 .. n_classes - 1``; cells of a class are filled equally
-        often. By default all are in one.
+        Class of each cell, ``0 .. n_classes - 1``. The cells of a class share a prior probability.
+        By default all cells are in one class.
     n_classes : int
-        How many classes there are.
+        Number of classes.
 
     Returns
     -------
     array, shape (...)
-        Probabilities; 0 for what is negative.
+        Probabilities; 0 where the count is negative.
     """
     place = (noisy - _LOW) * _PER_DEVIATION + 1
-    bins = np.clip(place, 0, _N_BINS - 1).astype(np.int32)  # none that is too large for integers
+    bins = np.clip(place, 0, _N_BINS - 1).astype(np.int32)  # clipped first, to fit int32
     if classes is not None:
         bins += classes.astype(np.int32) * _N_BINS
     seen = np.bincount(bins.ravel(), minlength=n_classes * _N_BINS).reshape(n_classes, _N_BINS)
     spike, slab = _densities()
-    slab = slab / np.log(1 + max(float(noisy.max(initial=0)), 4.0))  # up to the largest
+    slab = slab / np.log(1 + max(float(noisy.max(initial=0)), 4.0))  # up to the largest count
     overall = _weights(seen.sum(axis=0, keepdims=True), spike, slab, 0.5, 0.1)
     weight = np.tile(overall, (n_classes, 1))
     some = seen.any(axis=1)
     weight[some] = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
     chance = weight * slab / (weight * slab + (1 - weight) * spike)
-    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # less than nothing
+    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # negative counts
     chance[:, -1] = 1
     table: FloatArray = chance.astype(np.float32)
     return table.reshape(-1)[bins]
@@ -64,9 +65,9 @@ def chance_filled(
 
 @lru_cache
 def _densities() -> tuple[FloatArray, FloatArray]:
-    """Return the spike's density in each bin, and the slab's but for its normaliser.
+    """Return the density of the spike, and the unnormalised density of the slab, in each bin.
 
-    Amounts are log-uniform, from half a deviation up.
+    Amounts have a log-uniform prior, from half a standard deviation up.
     """
     middle = np.linspace(_LOW, _HIGH, _N_BINS - 1) - 0.5 / _PER_DEVIATION
     middle = np.append(middle, _HIGH)
@@ -79,10 +80,10 @@ def _densities() -> tuple[FloatArray, FloatArray]:
 def _weights(
     seen: IntArray, spike: FloatArray, slab: FloatArray, prior: float, pseudo: float
 ) -> FloatArray:
-    """Return the likeliest part of filled cells in each class, shape (classes, 1).
+    """Return the maximum-likelihood fraction of filled cells per class, shape (classes, 1).
 
-    ``pseudo`` cells more, of which that part is filled, are taken to have been seen. The
-    likelihood is concave: bisection, on a logarithmic scale.
+    The prior is ``pseudo`` additional cells, of which a fraction ``prior`` is filled. The
+    likelihood is concave, so that bisection on a logarithmic scale finds the maximum.
     """
     least, most = np.full((len(seen), 1), 1e-8), np.full((len(seen), 1), 0.999)
     for _ in range(40):
@@ -95,38 +96,38 @@ def _weights(
     return weight
 
 
-_KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty
-_KNOWN: Final = 0.9  # from here on optimism counts on a cell
-_LIKELY: Final = 0.5
-_SURE: Final = 0.99  # from here on a policy that is deployed counts on a cell that does good
-_CERTAIN: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
-_LUCK: Final = 0.03  # the chance that what is unknown of a row is the best state
-_SOONER: Final = 1e-4  # part of what is ahead that waiting for a whole episode costs
-_PUT_OFF: Final = 0.5  # of the time in which one could try what is unknown
-_COMPARED: Final = 2**16  # values of actions that are compared at a time
-_SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
+_KEPT: Final = 0.05  # a cell with a lower probability is treated as empty
+_KNOWN: Final = 0.9  # an optimistic plan uses cells from this probability on
+_LIKELY: Final = 0.5  # the deployed policy uses cells from this probability on
+_SURE: Final = 0.99  # and relies on favourable cells only from this one on
+_CERTAIN: Final = 99.0  # deviations, for exact counts: filled, or with a minus sign empty
+_LUCK: Final = 0.03  # probability that the unknown part of a row leads to the best state
+_SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
+_PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
+_COMPARED: Final = 2**16  # action values compared at a time
+_SPREAD: Final = 0.1  # standard error of a mean of one reward, as a fraction of the reward range
 
 
 class SparseModel:
-    """A belief about the transitions and rewards of several runs, from one release.
+    """A posterior over the transitions and rewards of several runs, from one release.
 
     Parameters
     ----------
     transition : NoisyPosterior
-        Of a table of shape (R, S, A, K).
+        Posterior of a table of shape (R, S, A, K).
     reward : HatPosterior
-        Of a table of shape (R, S, A, width).
+        Posterior of a table of shape (R, S, A, width).
     horizon : int
-        Steps of an episode.
+        Number of steps of an episode.
     support : Support, optional
-        What the cells of the transition table are about; by default states, and after them "the
-        episode is over" if there is one more.
+        Next states of the cells of the transition table. By default cells are states, followed by
+        "the episode is over" if K is S + 1.
 
     Notes
     -----
-    Inside, rows are ordered by action, run, state, so that the best of the actions is found by
-    whole arrays, and all runs are planned for by one sparse matrix. Its columns are the values of
-    the states of all runs, of "over", of each run's best state, and of the least there can be.
+    Rows are ordered by action, run and state, so that the maximum over actions is an operation on
+    whole arrays, and one sparse matrix serves to plan for all runs. Its columns hold the values of
+    the states of all runs, of "over", of each run's best state, and of the worst case.
     """
 
     def __init__(
@@ -160,13 +161,13 @@ class SparseModel:
 
     @property
     def size(self) -> int:
-        """Entries of the matrices of all runs, times steps: what a plan takes."""
+        """Number of matrix entries of all runs, times steps; the work of one plan."""
         return len(self._columns) * self._horizon
 
     def _lay_out(
         self, row: IntArray, column: IntArray, chance: FloatArray, count: FloatArray
     ) -> None:
-        """Prepare the matrix: the cells of each row, then one entry for what is unknown of it."""
+        """Lay out the matrix: the cells of each row, then one entry for its unknown part."""
         n_rows = int(np.prod(self._shape))
         rows = np.concatenate([row, np.arange(n_rows)])
         order = np.argsort(rows, kind="stable")
@@ -182,43 +183,43 @@ class SparseModel:
         self._run_of_cell = (row[sorted_cells] // self._shape[2]) % self._shape[1]
 
     def _learn(self) -> None:
-        """Work out what does not change from plan to plan."""
+        """Compute all that is constant between plans."""
         _, runs, n_states = self._shape
         known = self._totals(self._count * (self._chance > _KNOWN))
         self._mean, self._spread, number = self._rewards(self._chance_paid > _KNOWN)
         self._is_paid = number > 0
-        # States that were seen: something was done there, or something leads there.
+        # Visited states: with a filled row, or reached by a filled cell.
         seen = ((known > 0) | self._is_paid).any(axis=0)
         led_to = np.zeros(runs * n_states + 1, np.bool_)
         led_to[self._columns[self._is_cell][self._chance > _KNOWN]] = True
         seen |= led_to[:-1].reshape(runs, n_states)
         seen |= ~seen.any(axis=1, keepdims=True)
         self._pool = _Pool.of(seen)
-        # What noise may hide could be the best of all; without noise, what was not seen cannot.
+        # With noise, any state may be the best one; without noise, only visited states.
         self._perhaps = seen if self._exact else np.ones_like(seen)
 
     def plan(
         self, explore: BoolArray, doubt: float, rng: np.random.Generator
     ) -> tuple[IntArray, BoolArray]:
-        """Sample a model for each run, and plan.
+        """Sample a model for each run and compute its optimal policy.
 
         Parameters
         ----------
         explore : array of bool, shape (R,)
-            Which runs are optimistic: only cells that are known are counted on, what is unknown
-            pays the most and leads to the best state. The others follow a sample of all: what is
-            unknown is like something that is known.
+            Runs with an optimistic plan: it uses cells that are very probably filled; unknown
+            rows pay the most and lead to the best state. Other runs follow a posterior sample, in
+            which unknown rows resemble known ones.
         doubt : float
-            Pseudo-count of what a row has not shown yet, > 0.
+            Pseudo-count of the unseen transitions of a row, > 0.
         rng : numpy.random.Generator
             Source of randomness.
 
         Returns
         -------
         policy : array of int, shape (R, H, S)
-            -1 for any action of which nothing is known.
+            Actions; -1 for any of the free actions.
         free : array of bool, shape (R, S, A)
-            Which those are.
+            Free actions: those of unknown rows.
         """
         _, runs, n_states = self._shape
         optimist = explore[None, :, None]
@@ -228,29 +229,29 @@ class SparseModel:
         lost = np.where(total > 0, rng.standard_gamma(doubt, size=total.shape), 1.0)
         reward, paid = self._sampled_rewards(optimist, rng)
         best = runs * n_states + 1 + np.arange(runs)[:, None]
-        # What noise may hide could be there in any row; without noise, in rows never tried.
+        # With noise, any row may lead to the best state; without noise, rows never tried.
         luck = optimist & ((total <= 0) | (not self._exact))
         luck |= rng.random(self._shape) < _LUCK
         beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
         free = optimist & (total <= 0) & ~paid
-        # Ties are broken at random.
+        # Break ties at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
         policy = self._best([matrix], reward, free, self._turns(rng))
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:
-        """Return the best policies, shape (R, H, S), for what is likely, and pessimistic of it.
+        """Return pessimistic policies, shape (R, H, S), for the cells that are probably filled.
 
-        ``penalty``, shape (A, R, S), is taken from what each action earns.
+        ``penalty``, shape (A, R, S), is subtracted from the reward of each action.
 
-        Of cells that are likely but not sure to be filled, the worse is taken: that they are, or
-        that they are not. A row whose transitions are not known pays its reward once, if that is
-        known, and the least for the rest of the episode.
+        If it is uncertain whether a cell is filled, the worse case is assumed. A row with unknown
+        transitions pays its mean reward once, if that is known, and the least reward for the rest
+        of the episode.
         """
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
-        unknown = empty > np.log(1 - _KNOWN)  # even all of its cells together
+        unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
         of_unknown, lost = self._of_cells(unknown), unknown.astype(np.float64)
         worst = np.full(self._shape, self._n_columns - 1)
         matrices, rewards = [], []
@@ -266,16 +267,16 @@ class SparseModel:
         return self._best(matrices, np.minimum(*rewards) - penalty)
 
     def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return what is likelier than not of a run, as tables.
+        """Return tables of the cells of a run whose probability exceeds 1/2.
 
         Returns
         -------
         transition : array, shape (S, A, S + 1)
-            Chances; the last column is "over". Rows that are not known are zeros.
+            Probabilities; the last column is "over". Unknown rows are zero.
         reward : array, shape (S, A)
-            Means; the least where nothing is known.
+            Mean rewards; the least reward where unknown.
         known : array of bool, shape (S, A)
-            Which rows' transitions are known.
+            Rows with known transitions.
         """
         n_actions, runs, n_states = self._shape
         weight = np.zeros(len(self._columns))
@@ -296,23 +297,23 @@ class SparseModel:
         return table / np.where(known, total, 1.0)[..., None], reward, known
 
     def _of_cells(self, rows: BoolArray) -> BoolArray:
-        """Return for each cell what is said of its row, shape (A, R, S)."""
+        """Broadcast an array over rows, shape (A, R, S), to cells."""
         return np.repeat(rows.ravel(), self._lengths)[self._is_cell]
 
     def _totals(self, weight: FloatArray) -> FloatArray:
-        """Return the sum of each row's cells, shape (A, R, S)."""
+        """Return the sums of weights over the cells of each row, shape (A, R, S)."""
         entries = np.zeros(len(self._columns))
         entries[self._is_cell] = weight
         return np.add.reduceat(entries, self._starts).reshape(self._shape)
 
     def _rewards(self, counted: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return mean, its standard error and number of the rewards in the cells counted."""
+        """Return mean, standard error and number of the rewards in the counted cells."""
         paid = self._paid * counted
         number = paid.sum(axis=-1)
         some = np.maximum(number, 1e-9)
         mean = paid @ self._grid / some
         variance = paid @ self._grid**2 / some - mean**2
-        # Between two points of the grid even a constant reward is spread over both.
+        # Subtract the variance of the encoding: two points share a reward between them.
         step = self._grid[1] - self._grid[0]
         part = (mean - self._grid[0]) / step % 1
         variance = np.maximum(variance - part * (1 - part) * step**2, 0.0)
@@ -324,7 +325,7 @@ class SparseModel:
     def _sampled_rewards(
         self, optimist: BoolArray, rng: np.random.Generator
     ) -> tuple[FloatArray, BoolArray]:
-        """Return rewards, shape (A, R, S), and where there is anything to go by."""
+        """Return sampled rewards, shape (A, R, S), and the rows with observed rewards."""
         low, high = self._grid[[0, -1]]
         mean, error, number = self._rewards(rng.random(self._chance_paid.shape) < self._chance_paid)
         paid = np.where(optimist, self._is_paid, number > 0)
@@ -333,7 +334,7 @@ class SparseModel:
             for mine, other in ((self._mean, mean), (self._spread, error))
         )
         sampled = np.clip(mean + error * rng.standard_normal(self._shape), low, high)
-        # Like that of a row that is known, or of one more that pays the most.
+        # An unknown reward is that of a random known row, or the largest.
         known = number > 0
         rows = _Pool.of(known.transpose(1, 0, 2).reshape(self._shape[1], -1))
         several = rows.number[:, None]
@@ -360,10 +361,10 @@ class SparseModel:
         return sparse.csr_array((entries, columns, pointers), shape=shape)
 
     def _turns(self, rng: np.random.Generator) -> BoolArray:
-        """Return when trying what is free is put off, shape (H, R * S): it is half of the time.
+        """Return the steps at which a state postpones free actions, shape (H, R * S).
 
-        Each state's turn lasts for as many steps as there are actions. Who tries an action that
-        leaves the state as it was would try it again for the rest of the episode.
+        Half of the blocks of ``n_actions`` steps are postponed, at random. Without this, an action
+        that keeps the state would be repeated for the rest of the episode.
         """
         n_actions, runs, n_states = self._shape
         number = self._horizon // n_actions + 2
@@ -380,8 +381,8 @@ class SparseModel:
     ) -> IntArray:
         """Return greedy policies, shape (R, H, S), by backward induction.
 
-        Of several matrices, each row's worst counts. -1 stands for actions that are free; at steps
-        where they are put off they are the last resort.
+        With several matrices, each row takes its worst value. -1 stands for any free action. At
+        postponed steps, free actions are chosen last.
         """
         n_actions, runs, n_states = self._shape
         places = runs * n_states
@@ -391,14 +392,14 @@ class SparseModel:
         policy = np.empty((self._horizon, places), np.intp)
         worth, perhaps = np.zeros(self._n_columns), np.zeros((runs, n_states))
         value, best_of_all = worth[:places], worth[places + 1 : -1]
-        at_once = max(1, _COMPARED // reward.size)  # steps whose actions are compared together
+        at_once = max(1, _COMPARED // reward.size)  # steps per comparison
         block = np.empty((at_once, n_actions, places))
         for step in reversed(range(self._horizon)):
             ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
             candidates = block[step % at_once]
             np.add(ahead.reshape(n_actions, places), reward, out=candidates)
             if some and put_off is not None:
-                # No more than any other: whose episode is over gets 0.
+                # At most the value of any other action; "over" has value 0.
                 candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
             if step % at_once == 0:
                 steps = slice(step, min(step + at_once, self._horizon))
@@ -414,7 +415,7 @@ class SparseModel:
 
 
 def _first_best(candidates: FloatArray) -> IntArray:
-    """Return the best actions, shape (H, places), of values (H, A, places); of equals the first."""
+    """Return the argmax over actions of values (H, A, places), shape (H, places)."""
     first, *others = np.moveaxis(candidates, 1, 0)
     best, value = np.zeros(first.shape, np.intp), first
     for action, other in enumerate(others, 1):
@@ -424,7 +425,7 @@ def _first_best(candidates: FloatArray) -> IntArray:
 
 
 class _Noisy:
-    """One run's counts, and the deviation of their noise."""
+    """Counts of one run, and the standard deviation of their noise."""
 
     def __init__(self, counts: FloatArray, deviation: FloatArray) -> None:
         self.counts, self.deviation = counts, deviation
@@ -443,30 +444,30 @@ class _Noisy:
 
 
 class _Pool:
-    """Some of each run's places, to draw from."""
+    """A subset of places of each run, to draw from."""
 
     def __init__(self, members: IntArray, starts: IntArray, number: IntArray) -> None:
         self._members, self._starts, self.number = members, starts, number
 
     @classmethod
     def of(cls, chosen: BoolArray) -> "_Pool":
-        """Of places ``run * n + i`` where ``chosen[run, i]``."""
+        """Make the pool of places ``run * n + i`` with ``chosen[run, i]``."""
         number = chosen.sum(axis=1)
-        members = np.append(np.flatnonzero(chosen), 0)  # a place for runs without any
+        members = np.append(np.flatnonzero(chosen), 0)  # a dummy for empty runs
         return cls(members, np.cumsum(number) - number, number)
 
     def draw(self, shape: tuple[int, int, int], rng: np.random.Generator) -> IntArray:
-        """Return places, shape (A, R, S), each run's its own."""
+        """Return random places of each run, shape (A, R, S)."""
         number = self.number[:, None]
         which = (rng.random(shape) * number).astype(np.intp)
         return self._members[np.minimum(self._starts[:, None] + which, len(self._members) - 1)]
 
 
 def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[FloatArray, FloatArray]:
-    """Return how likely each cell is filled: of transitions, (S, A, K), and of rewards.
+    """Return the probability that each cell is filled, of transitions (S, A, K) and of rewards.
 
-    First every cell by itself; from that, classes of cells that are filled about equally often,
-    and once more.
+    A first pass puts all cells into one class. The result defines classes of cells that are
+    filled about equally often, for a second pass.
     """
     if noisy.exact and paid.exact:
         return (noisy.counts > 0).astype(np.float32), (paid.counts > 0).astype(np.float32)
@@ -498,7 +499,7 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     classes = (_level(_others(rewarded, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(
         filled.max(axis=-1)
     )[..., None]
-    # Each point by itself: most of them are paid nowhere.
+    # Each point has separate classes, since most rewards never occur.
     points = rewards.shape[-1]
     classes = classes + 27 * np.arange(points)
     rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
@@ -506,13 +507,13 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
 
 
 def _level(chance: NDArray[Any]) -> NDArray[np.int16]:
-    """Return 0, 1 or 2: hardly, perhaps, probably."""
+    """Return 0, 1 or 2 for a low, medium or high probability."""
     level: NDArray[np.int16] = (chance > 0.5).astype(np.int16) + (chance > 0.1)
     return level
 
 
 def _others(chance: FloatArray, axis: int) -> FloatArray:
-    """Return the largest along an axis of all but the entry itself."""
+    """Return the largest of the other entries along an axis."""
     if chance.shape[axis] == 1:
         return np.zeros_like(chance)
     where = np.expand_dims(chance.argmax(axis=axis), axis)

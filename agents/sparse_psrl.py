@@ -1,4 +1,4 @@
-"""PSRL for any environment: what noise hides is modelled, and exploring comes before following."""
+"""Sparse PSRL: optimistic exploration, then posterior sampling with a model of the noise."""
 
 import math
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
-_PLANS: Final = 1000  # in a whole run, about
-_EXPLORING: Final = 1 / 7  # of a run
-_BEFORE: Final = 1 / 100  # of a run, before anything is released
+_PLANS: Final = 1000  # plans in a whole run, approximately
+_EXPLORING: Final = 1 / 7  # fraction of a run with optimistic plans
+_BEFORE: Final = 1 / 100  # fraction of a run before the first release
 _RATIO: Final = 1.12
-_RATIO_OF_EXACT: Final = 1.05  # without privacy; more often gains nothing
-_LARGE: Final = 2**21  # entries of a model times steps: a plan takes a tenth of a second
-_DOUBT: Final = 0.25  # pseudo-count of what a row has not shown yet
+_RATIO_OF_EXACT: Final = 1.05  # without privacy; a smaller ratio gains nothing
+_LARGE: Final = 2**21  # model entries times steps, at which a plan takes 0.1 s
+_DOUBT: Final = 0.25  # pseudo-count of the unseen transitions of a row
 
 
 def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
-    """Return before which of so many episodes `SparsePSRL` had best draw.
+    """Return the recommended schedule of `SparsePSRL`.
 
-    With privacy, first after a hundredth of them, then whenever they have grown by 12 %; more
-    often would cost noise, and less often starve exploration. Without, from the first episode on,
-    whenever they have grown by 5 %.
+    With privacy, the first draw is after 1 % of the episodes, then their number grows by 12 %
+    between draws: more draws add noise, fewer draws slow down exploration. Without privacy, the
+    first draw is before the first episode, and the growth is 5 %.
     """
     check_count("episodes", episodes)
     if private:
@@ -48,24 +48,23 @@ if TYPE_CHECKING:
 class SparsePSRL(PSRL):
     """Explore with optimism at first, then follow samples of a sparse posterior.
 
-    The agent for environments of which nothing is known but their size, their horizon and the
-    range of their rewards. Its rule:
+    The agent needs to know only the size of an environment, its horizon and its reward range. The
+    algorithm is:
 
-    1. Up to the first release, actions are uniformly random.
-    2. Each released cell, of transitions and of rewards, is filled with a probability that its
-       noisy count tells, and what cells like it tell (`privrl.agents.sparse_model`).
-    3. About a thousand plans are made in a run, each for a model sampled afresh, which is free (of
-       a very large model, one for each release). At first all of them explore, after a seventh of
-       the episodes none does.
-    4. A plan that explores counts on cells that are probably filled, and takes every row of which
-       nothing is known to pay the most and to lead to the best state (R-max, Brafman and
-       Tennenholtz, 2002); between such rows chance decides, at every step anew, and each state
-       has turns in which they are put off.
-    5. A plan that follows takes cells with the probability that they are filled, and a row of which
-       nothing is known for one like a known row, one in thirty leading to the best state.
-    6. What is deployed, `policy`, is the plan for all that is likelier than not, and pessimistic:
-       a cell that does good has to be sure, and a row of which nothing is known pays the least for
-       the rest of the episode.
+    1. Until the first release, actions are uniformly random.
+    2. Each released cell of transitions and rewards has a probability that it is filled, given its
+       noisy count and those of similar cells (`privrl.agents.sparse_model`).
+    3. A run has about a thousand plans, each for a newly sampled model, which is free. (A very
+       large model has one plan per release.) The fraction of optimistic plans falls from 1 to 0
+       over the first seventh of the episodes.
+    4. An optimistic plan uses cells that are very probably filled. Unknown rows pay the most and
+       lead to the best state (R-max, Brafman and Tennenholtz, 2002). Among unknown rows the action
+       is random at each step, and each state postpones them half of the time.
+    5. Other plans sample cells with their probability of being filled. An unknown row resembles a
+       known row, and leads to the best state with probability 0.03.
+    6. The deployed policy, `policy`, is pessimistic and uses cells with probability above 1/2:
+       favourable cells must be nearly certain, and unknown rows pay the least for the rest of the
+       episode.
 
     Parameters
     ----------
@@ -73,12 +72,12 @@ class SparsePSRL(PSRL):
         See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
         `privrl.samplers.NonPrivate`. The rewards are `HatRewards`, from a sampler of the same kind.
     episodes : int
-        How many there will be, a public number >= 1; the agent may be told of more.
+        Planned number of episodes, public, >= 1. More episodes are allowed.
 
     Raises
     ------
     ValueError
-        If a sampler or reward model is of another kind, or an argument out of range.
+        If a sampler or the reward model has another type, or an argument is out of range.
     """
 
     title = "sparse PSRL"
@@ -87,7 +86,7 @@ class SparsePSRL(PSRL):
     usual_schedule = "auto"
     reward_model = "hat"
     needs_counts = True
-    can_resample = False  # it plans afresh between draws by itself
+    can_resample = False  # it always samples new models between draws
     side_by_side = False
     remembered = ("_episode",)
     episodes: int = fixed()
@@ -97,10 +96,10 @@ class SparsePSRL(PSRL):
         self.episodes = check_count("episodes", episodes)
         if not isinstance(setup.rewards, HatRewards):
             raise ValueError(
-                f"rewards must be HatRewards, got {shown(setup.rewards)}; it has the same price."
+                f"rewards must be HatRewards, got {shown(setup.rewards)}; its cost is the same."
             )
         super().__init__(setup)
-        if has_dirichlet(self._sampler.cost):  # said before anything is paid for
+        if has_dirichlet(self._sampler.cost):  # refused before any charge
             raise _no_counts()
         self._replans = self._plan_starts()
         self._model: SparseModel | None = None
@@ -114,13 +113,13 @@ class SparsePSRL(PSRL):
 
     @classmethod
     def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
-        """Return the schedule of that name; its own for "auto"."""
+        """Return the named schedule, or `sparse_schedule` for "auto"."""
         return (
             sparse_schedule(episodes, private=private) if name == "auto" else schedule_named(name)
         )
 
     def starts(self, episodes: int) -> Sequence[int]:
-        """Return the episodes, of a run of so many, before which the policy may change."""
+        """Return the episodes below ``episodes`` before which the policy may change, sorted."""
         draws = self.schedule.starts(episodes)
         return sorted({0, *draws, *(start for start in self._replans if start < episodes)})
 
@@ -130,7 +129,7 @@ class SparsePSRL(PSRL):
         super().begin_episode(episode)
 
     def _plan_starts(self) -> frozenset[int]:
-        """Return the episodes before which there is a new plan, spread evenly between draws."""
+        """Return the episodes of new plans, spread evenly between draws."""
         draws = list(self.schedule.starts(self.episodes))
         each = math.ceil(_PLANS / max(1, len(draws)))
         return frozenset(
@@ -144,7 +143,7 @@ class SparsePSRL(PSRL):
         return self._sampled()
 
     def restored(self) -> None:
-        """Make the model once more of what was released."""
+        """Rebuild the model from the released posteriors."""
         if self._released is not None:
             self._model = self._model_of(*self._released)
 
@@ -159,7 +158,7 @@ class SparsePSRL(PSRL):
         return SparseModel(self._flat(transition), paid, self.horizon, self.support)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
-        """Return the same with one leading axis, of runs."""
+        """Return the posterior with one leading axis, of runs."""
         one_axis = (-1, *rows.counts.shape[len(self.batch_shape) :])
         deviation = np.broadcast_to(rows.deviation, rows.counts.shape)
         return NoisyPosterior(
@@ -171,7 +170,7 @@ class SparsePSRL(PSRL):
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
         explore = self._rng.random(math.prod(self.batch_shape)) < chance
         policy, free = self._model.plan(explore, _DOUBT, self._rng)
-        # Where no action is free none is left to chance, and any will do.
+        # Where no action is free, -1 does not occur, so that any value is valid.
         free |= ~free.any(axis=-1, keepdims=True)
         self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)
         return policy.reshape(*self.batch_shape, self.horizon, self.n_states)
@@ -184,7 +183,7 @@ class SparsePSRL(PSRL):
 
     def _plan_to_deploy(self) -> IntArray:
         if self._model is None:
-            return super()._plan_to_deploy()  # which refuses
+            return super()._plan_to_deploy()  # raises an error
         policies = self._model.mean_plan()
         return policies.reshape(*self.batch_shape, self.horizon, self.n_states)
 

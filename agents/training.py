@@ -1,4 +1,4 @@
-"""Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
+"""Training of one agent: step by step in Gymnasium environments, by counts in tabular MDPs."""
 
 import math
 from collections.abc import Callable
@@ -25,26 +25,26 @@ from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray
 
-_seen = partial(tuple.__new__, Transition)  # quicker than by its own __new__, which sorts arguments
+_seen = partial(tuple.__new__, Transition)  # faster than Transition.__new__
 Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """The episodes that an agent has just had under one policy, for callbacks.
+    """Consecutive episodes of an agent under one policy, for callbacks.
 
     Attributes
     ----------
     first : int
-        The number of the first of them, over all calls.
+        Number of the first episode, counted over all calls.
     episodes : int
-        How many there were.
+        Number of episodes.
     done, total : int
-        Finished episodes of this call, and all of them.
+        Numbers of finished and of all episodes of this call.
     draws : int
         The agent's draws so far; public, since the schedule is.
     reward : array, shape (runs,)
-        The sum of their rewards in each run. **Not private**: the guarantee does not cover it.
+        Sum of the rewards in each run. **Not private**: the guarantee does not cover it.
     """
 
     first: int
@@ -56,7 +56,7 @@ class Stretch:
 
     @property
     def mean_reward(self) -> float:
-        """The mean reward of an episode, over all runs; not private."""
+        """Mean reward of an episode over all runs; not private."""
         return float(self.reward.mean()) / self.episodes
 
 
@@ -64,7 +64,7 @@ Callback = Callable[[Stretch], object]
 
 
 class Earned(NamedTuple):
-    """The rewards of a call of `run`: the researcher's view, not private.
+    """The rewards of a call of `run`, for research; not private.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Earned(NamedTuple):
     reward : array, shape (len(starts), runs)
         Sum of the rewards in each stretch and run.
     draws : array of int, shape (len(starts),)
-        Made so far.
+        Number of draws so far.
     """
 
     starts: list[int]
@@ -93,7 +93,7 @@ def run(
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Earned:
-    """Train an agent; see `privrl.experiments.train` for all of it."""
+    """Train an agent; see `privrl.experiments.train`."""
     check_count("episodes", episodes)
     if not (callback is None or callable(callback)):
         raise ValueError(
@@ -133,7 +133,7 @@ def _one_by_one(
     done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
     rewards, draws = done["reward"].tolist(), done["draws"].tolist()
     rows = partial(_rows, rewards, draws)
-    # Seeding is slow; from its first reset on, the environment goes on by itself.
+    # Seeding is slow, and only the first reset needs a seed.
     seeds_next = kept.seeds_episodes or not _was_in(agent, env)
     for episode in range(kept.next, kept.last):
         kept.before(episode, rows)
@@ -154,7 +154,7 @@ def _rows(rewards: list[float], draws: list[int]) -> Record:
     return {"reward": np.array(rewards, np.float64), "draws": np.array(draws, np.int64)}
 
 
-#: In which environment an agent had its last episode here.
+#: The environment of each agent's last episode.
 _LAST_IN: Final[WeakKeyDictionary[TabularAgent, ReferenceType[object]]] = WeakKeyDictionary()
 
 
@@ -163,7 +163,7 @@ def _was_in(agent: TabularAgent, env: gym.Env[Any, Any] | VectorEnv[Any, Any, An
 
 
 def _check_plan(agent: TabularAgent, last: int) -> None:
-    """Check that what is planned lasts for all episodes from the next to before the last."""
+    """Check that the planned draws suffice for the episodes up to ``last``."""
     first = agent.episodes_done
     episodes = last - first
     planned = getattr(agent.sampler, "updates", None)
@@ -181,7 +181,7 @@ def _check_plan(agent: TabularAgent, last: int) -> None:
 
 
 def _stretches(agent: TabularAgent, first: int, last: int) -> list[tuple[int, int]]:
-    """Return first and last episode (the last is not in it) of each stretch under one policy."""
+    """Return the first episode of each stretch under one policy, and the one after its last."""
     _check_plan(agent, last)
     starts = [first, *(start for start in agent.starts(last) if start > first)]
     return list(pairwise([*starts, last]))
@@ -196,7 +196,7 @@ def learn_counts(
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[list[int], FloatArray]:
-    """Train all runs of an agent at once, a whole stretch under one policy at a time.
+    """Train all runs of an agent at once, by stretches of episodes under one policy.
 
     See `privrl.experiments.train` for the arguments.
 
@@ -251,11 +251,11 @@ def learn_counts(
 
 
 def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) -> float:
-    # Plain integers: the agent compares and looks up several at each step.
+    # Plain integers are faster for the agent's comparisons and lookups.
     first_state = int(env.observation_space.start)  # type: ignore[attr-defined] # Discrete
     first_action = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
     n_states = agent.n_states
-    # What cannot be converted must not be shown either: Python's own errors show it.
+    # Python's errors would show the private value.
     try:
         state = int(env.reset(seed=seed)[0]) - first_state
     except (TypeError, ValueError, OverflowError):
@@ -267,10 +267,7 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
         action = act(state, step)
         following, reward, terminated, truncated, _ = move(action + first_action)
         if terminated and not agent.terminates:
-            raise ValueError(
-                f"{env} ended an episode before the horizon; make the agent with "
-                "terminates=True so that it can learn where episodes end."
-            )
+            raise _unexpected_end(env)
         try:
             following, paid = int(following) - first_state, float(reward)
         except (TypeError, ValueError, OverflowError):
@@ -294,7 +291,7 @@ def _side_by_side(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> Earned:
-    """Train in rounds: in each, every environment plays one episode, all under one policy."""
+    """Train in rounds, in which every environment plays one episode under one policy."""
     _check_fit(agent, env, env.single_observation_space, env.single_action_space)
     if agent.batch_shape not in ((), (env.num_envs,)):
         raise ValueError(
@@ -341,11 +338,11 @@ def _one_round(
     playing: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Play one episode in each environment, and tell the agent of those that count.
+    """Play one episode in each environment, and pass those that count to the agent.
 
-    An environment whose episode has ended is not looked at again before the next round, which
-    resets all of them: so no step that resets is ever counted, whichever way they do it, nor
-    any of the episodes that it may begin while it waits.
+    After the end of its episode, an environment is ignored until the next round, which resets all
+    environments. Reset steps are therefore never counted, in any autoreset mode, nor are episodes
+    that an environment starts in the meantime.
 
     Returns
     -------
@@ -376,10 +373,7 @@ def _one_round(
         if not ended.any():
             continue
         if (terminated[step] & playing).any() and not agent.terminates:
-            raise ValueError(
-                f"{env} ended an episode before the horizon; make the agent with "
-                "terminates=True so that it can learn where episodes end."
-            )
+            raise _unexpected_end(env)
         if mode == AutoresetMode.SAME_STEP:
             following[step, ended] = _final_states(env, infos, ended)
         playing = playing & ~ended
@@ -387,7 +381,7 @@ def _one_round(
             break
         if mode == AutoresetMode.DISABLED:
             here = _states_of(env, env.reset(options={"reset_mask": ended})[0])
-    columns = len(observed), -1, *agent.batch_shape  # a run in each, or all of them of one
+    columns = len(observed), -1, *agent.batch_shape  # one run per environment, or one run in all
     agent.observe_steps(
         state.reshape(columns),
         action.reshape(columns),
@@ -400,11 +394,11 @@ def _one_round(
 
 
 def _states_of(env: VectorEnv[Any, Any, Any], seen: object) -> NDArray[np.intp]:
-    """Return observations as states counted from 0, before an error of others could show one."""
+    """Return observations as states counted from 0; errors do not show them."""
     space: Any = env.single_observation_space  # Discrete
     try:
         numbers = plain_array("observations", seen)
-    except ValueError:  # of parts that differ in shape
+    except ValueError:  # ragged
         numbers = np.empty(0)
     if (
         numbers.dtype.kind not in "iu"
@@ -415,25 +409,32 @@ def _states_of(env: VectorEnv[Any, Any, Any], seen: object) -> NDArray[np.intp]:
 
 
 def _rewards_of(env: VectorEnv[Any, Any, Any], paid: object) -> NDArray[Any]:
-    """Return rewards, likewise."""
+    """Return rewards as an array; errors do not show them."""
     numbers = plain_array("rewards", paid)
     if numbers.dtype.kind not in "biuf":
         raise _no_state(env, env.single_observation_space)
     return numbers
 
 
+def _unexpected_end(env: object) -> ValueError:
+    return ValueError(
+        f"{env} ended an episode before the horizon; make the agent with terminates=True so that "
+        "it can learn where episodes end."
+    )
+
+
 def _no_state(env: object, space: object) -> ValueError:
-    """Return the error of an environment that shows something else, which is not repeated."""
+    """Return the error for an invalid observation or reward, without its value."""
     return ValueError(
         f"env must show states of its observation space {space} and pay numbers, and {env} did "
-        "not; look into its reset and step."
+        "not; check its reset and step."
     )
 
 
 def _final_states(
     env: VectorEnv[Any, Any, Any], infos: dict[str, Any], ended: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """Return the observations that episodes ended with, where a step resets by itself."""
+    """Return the final observations of ended episodes, in mode SAME_STEP."""
     if "final_obs" not in infos:
         raise ValueError(
             "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "
@@ -443,7 +444,7 @@ def _final_states(
 
 
 def _check_arrival(agent: TabularAgent, env: Playable) -> None:
-    """Check, before anything is spent, that rewards on arrival are covered or cannot be."""
+    """Check, before any charge, that rewards on arrival are covered or impossible."""
     if agent.covers_arrival or proved_without_arrival(env):
         return
     if pays_on_arrival(env):
@@ -468,17 +469,18 @@ def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Sp
         )
 
 
-_LARGE = 2**20  # cells of the tables of all runs: of those that are smaller, counts are quick
-_AT_ONCE = 2**18  # steps
+_LARGE = 2**20  # cells of the tables of all runs, up to which counts are fast
+_AT_ONCE = 2**18  # steps to play at a time
 
 
 def play(
     agent: TabularAgent, mdp: TabularMDP, episodes: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Play episodes in an MDP, and tell the agent of them.
+    """Play episodes in an MDP, and pass the data to the agent.
 
-    By counts, which take no more time for more episodes; or, where tables are large and hardly
-    touched, step by step, so that no table is made. Both have the same law.
+    Counts are sampled directly, in a time that hardly depends on the number of episodes. If the
+    tables are large and few cells are visited, single steps are sampled instead, without a table.
+    Both have the same distribution.
 
     Returns
     -------
@@ -509,11 +511,11 @@ def _step_by_step(
 ) -> FloatArray:
     state, action, following = rollout_steps(mdp, agent.behaviour, episodes, rng, free=agent.free)
     table = mdp.reward_table
-    if table.shape[-1] > 1:  # steps do not tell
+    if table.shape[-1] > 1:  # steps do not show it
         agent.check_covers_arrival()
     paid = table[state, action, following if table.shape[-1] > 1 else 0]
     observed, terminated = np.ones(state.shape, np.bool_), np.zeros(state.shape, np.bool_)
-    if agent.terminates:  # in an end nothing more happens
+    if agent.terminates:  # no steps after the end
         observed, terminated = ~mdp.ends[state], mdp.ends[following]
     agent.observe_steps(
         state, action, paid, following, observed=observed, terminated=terminated & observed

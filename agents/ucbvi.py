@@ -1,4 +1,4 @@
-"""UCBVI: optimism where released counts leave room for it, private when its samplers are."""
+"""UCBVI: optimism under uncertainty, private if its samplers are."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import BetaPosterior
-from privrl.agents.setup import TabularSetup
+from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray, IntArray
@@ -14,73 +14,74 @@ from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
-"""Chance, over a whole run, that theory's bonus leaves some best value out."""
+"""Failure probability of the confidence sets over a whole run, with theory's bonus."""
 
 
 class UCBVI(CountsAgent):
-    """Add to the value of every action what its released counts leave open, and follow the best.
+    """Act greedily for upper confidence bounds of the values, computed from released counts.
 
     Upper confidence bound value iteration (Azar, Osband and Munos, 2017), finite horizon,
-    time-homogeneous model. The samplers decide whose agent it is: `NonPrivate` is the original
-    without privacy; `NoisyCounts` the central model, joint differential privacy (Vietri, Balle,
-    Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023), or with `LocalNoise`
-    the local one (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus is wider by what
-    noise of the public size may have done.
+    time-homogeneous model. The samplers determine the model of privacy: `NonPrivate` gives the
+    original algorithm; `NoisyCounts` gives joint differential privacy in the central model (Vietri,
+    Balle, Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023), or with
+    `LocalNoise` in the local model (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus
+    also covers noise of the public scale.
 
     Parameters
     ----------
     setup : TabularSetup
         See `CountsAgent`.
     bonus : float, optional
-        Multiplies every width of the confidence sets, > 0. With theory's constants, which are
-        those of 1, all values are upper bounds with probability 0.95 over the whole run, and a
-        private agent learns next to nothing in thousands of episodes. By default it is
-        ``1 / H²``, theory's for bandits and less for all else; no theorem covers it.
+        Multiplies every width of the confidence sets, > 0. With 1, as in theory, all values are
+        upper bounds with probability 0.95 over the whole run, but a private agent learns hardly
+        anything in thousands of episodes. The default is ``1 / H²``: as in theory for bandits, and
+        less for longer horizons. No theorem covers it.
 
     Raises
     ------
     ValueError
-        If ``bonus`` is not positive, or a sampler releases something else than counts.
+        If ``bonus`` is not positive, or a sampler does not release counts.
 
     Notes
     -----
     Let a row have n visits, counts N in its W cells, and be released as ``N + Z`` at draw k,
-    with Z of standard deviation d in each cell. Let x be what is above `NOISE_ENDS` deviations,
-    K cells that sum to m, and 0 in the others; the estimate is ``x / m``. (A row with none is
-    unknown, and its value the most that there can be.) Let v be the best values of the next
-    states, numbers that depend on no data and lie in a range of width D, and p the truth. Then
+    with Z of standard deviation d in each cell. Let x equal the released counts in the K cells
+    above `NOISE_ENDS` deviations, with sum m, and 0 in the others; the estimate is ``x / m``. (If K
+    is 0, the row is unknown and has the largest possible value.) Let v be the optimal values of the
+    next states, which do not depend on data and have a range of width D, and p the true
+    probabilities. Then
 
         (x/m − p)·v  =  Σ (x − N)(v − N·v/n) / m  +  (N/n − p)·v.
 
     In the K cells ``x − N`` is Z. For any fixed K cells Σ Z v and Σ Z are Gaussian, however the
-    data depend on earlier noise, so with v counted from the middle of its range these cells add
-    at most ``D d √(2 K L_K)`` to the sum, and with ``L_K = L(k) + K log W`` it is so for all sets
-    of K cells. The others lose ``Σ N = n − Σ N`` over the K, at most
-    ``Σ (N + Z)`` over the others, or 0 if that is less, plus ``d √(2 W L(k)) + d √(2 K L_K)``.
-    The second term is at least ``−D √(L(n) / 2n)`` (Hoeffding). In place of n, which is private,
-    stands ``max(1, Σ (N + Z) − d √(2 W L(k)))``, no more than n if there was a visit; if there was
-    none, it is 1, and ``D √(L(1) / 2)`` covers whatever v can be. Rewards have rows of W = 2 cells
-    that are kept whatever they hold: their estimate is ``y / M`` with ``y = max(N + Z, 0)``, what
-    it lacks to 1 spread evenly, and the first term is at most ``|Z|₁ / M``, where
-    ``|Z|₁ <= d (W √(2/π) + √(2 W L(k)))`` (Gaussian concentration).
+    data depend on earlier noise. With v centred in its range, these cells therefore add at most
+    ``D d √(2 K L_K)`` to the sum; with ``L_K = L(k) + K log W`` this holds for all sets of K cells.
+    The other cells lose ``Σ N``, that is n minus the sum over the K cells. It is at most the
+    positive part of ``Σ (N + Z)`` over the other cells, plus ``d √(2 W L(k)) + d √(2 K L_K)``.
+    The second term is at least ``−D √(L(n) / 2n)`` (Hoeffding). The private n is replaced by
+    ``max(1, Σ (N + Z) − d √(2 W L(k)))``, which is at most n if n >= 1. If n is 0, it is 1, and
+    ``D √(L(1) / 2)`` covers every possible v. Rewards have rows of W = 2 cells without a threshold:
+    their estimate is ``y / M`` with ``y = max(N + Z, 0)``, with any deficit to 1 divided evenly.
+    The first term is then at most ``|Z|₁ / M``, where ``|Z|₁ <= d (W √(2/π) + √(2 W L(k)))``
+    (Gaussian concentration).
 
-    With ``L(i) = log(20 S A H i² / 0.05)`` everything holds at once, for transitions and rewards,
-    all states, actions, steps, visits and draws, with probability 0.95: for each of them there are
-    fewer than twelve ways to fail, of chance ``exp(−L)`` each (the sets of K cells, which are at
-    most ``W^K / K!``, count as two), and ``12 Σ 1 / (20 i²) < 1``. So, with steps numbered from 1,
+    With ``L(i) = log(20 S A H i² / 0.05)`` all bounds hold simultaneously with probability 0.95,
+    for transitions and rewards, all states, actions, steps, visits and draws. Each combination has
+    fewer than twelve failure events of probability ``exp(−L)`` (the at most ``W^K / K!`` sets of K
+    cells count as two), and ``12 Σ 1 / (20 i²) < 1``. So, with steps numbered from 1,
 
         Q_h = min(cap_h, y/M + b_r (high − low) + (x/m)·max Q_{h+1} + b (H − h) (high − low)),
         b   = bonus (√(L(n) / 2n) + (2 d √(2 K L_K) + d √(2 W L(k)) + lost) / m),
         b_r = bonus (√(L(n) / 2n) + d (2 √(2/π) + √(4 L(k))) / M)
 
-    is at least the best value, by induction. ``lost`` is what the other cells hold in sum, at
-    least 0; ``b_r`` is 0 where rewards are known; ``cap_h`` is what the steps left can pay. Where
-    an episode can end, the range of what is ahead includes 0.
+    is an upper bound of the optimal value, by induction. ``lost`` is the positive part of the sum
+    of the other cells; ``b_r`` is 0 if rewards are known; ``cap_h`` is the largest sum of the
+    remaining rewards. If episodes can terminate, the range of future rewards includes 0.
 
-    Why ``1 / H²``: theory allows the values of all next states to differ by ``H − h`` rewards, at
-    each of H steps, and so promises an episode ``H² / 2`` widths. At the default all steps together
-    promise half a width, where a bandit's single step has one. A constant would be right for one
-    horizon only.
+    Why ``1 / H²``: in theory the values of the next states may differ by ``H − h`` rewards at each
+    of H steps, so that the bonuses of an episode sum to ``H² / 2`` widths. With the default they
+    sum to half a width; the single step of a bandit has one width. A constant default would suit
+    one horizon only.
     """
 
     look = ("#009E73", "P", "-")
@@ -95,7 +96,7 @@ class UCBVI(CountsAgent):
 
     @property
     def upper_values(self) -> FloatArray:
-        """Values of actions, bonuses included, shape (..., H, S, A); the policy takes the best."""
+        """Upper bounds of the values of actions, shape (..., H, S, A)."""
         if self._upper_values is None:
             raise ValueError("upper_values do not exist yet; call begin_episode(0) first.")
         return self._upper_values
@@ -107,7 +108,7 @@ class UCBVI(CountsAgent):
         if self._known_rows is not None:
             known = ~np.isnan(self._known_rows).any(axis=-1)
             unknown, width = unknown & ~known, np.where(known, 0.0, width)
-            rows = self._with_public_facts(rows)
+            rows = with_public_facts(rows, self.support, self._known_rows)
         gain = self._upper_reward(reward)
         low, high = self._reward_range(reward)
         least, most = self._range_ahead(low, high)
@@ -123,7 +124,7 @@ class UCBVI(CountsAgent):
         return values.argmax(axis=-1)
 
     def _rows(self, released: NoisyPosterior) -> tuple[FloatArray, FloatArray]:
-        """Return next states' probabilities, shape (..., S, A, K), and the b of each row."""
+        """Return transition probabilities, shape (..., S, A, K), and the bonus b of each row."""
         cells, deviation = self._valid.sum(axis=-1), released.deviation.max(axis=-1)
         seen = self._seen(released)
         all_cells = (released.counts * self._valid).sum(axis=-1)
@@ -138,7 +139,7 @@ class UCBVI(CountsAgent):
         return seen / total[..., None], self.bonus * (sampling + (noise + tail + lost) / total)
 
     def _upper_reward(self, reward: Posterior) -> FloatArray:
-        """Return mean rewards, bonuses included, shape (..., S, A)."""
+        """Return mean rewards plus bonuses, shape (..., S, A)."""
         if self._known:
             return reward.sample(self._rng)
         assert isinstance(reward, BetaPosterior)

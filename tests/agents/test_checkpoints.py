@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ def test_only_an_unused_agent_goes_on(tmp_path) -> None:
     agent = agent_with()
     agent.save(tmp_path / "agent")
     learn(agent, 0, 1)
-    with pytest.raises(ValueError, match="seen nothing"):
+    with pytest.raises(ValueError, match="unused agent"):
         agent.load(tmp_path / "agent")
     charged = agent_with()
     charged.accountant.compose(charged.sampler.cost)
@@ -318,14 +319,14 @@ def test_arrays_are_within_the_file() -> None:
 
 
 class Plain:
-    """A sampler of somebody's own, that does not say what it remembers."""
+    """A custom sampler that does not declare its state."""
 
     def __init__(self) -> None:
         self.inner = NoisyCounts(sigma=2.0, updates=9)
 
     cost = property(lambda self: self.inner.cost)
 
-    def fresh(self) -> "Plain":
+    def fresh(self) -> Self:
         return type(self)()
 
     def check(self, counts) -> None:
@@ -351,7 +352,7 @@ def test_what_cannot_be_saved_is_named(tmp_path) -> None:
 
 
 class Mine(Plain):
-    """A sampler of somebody's own, that says what it remembers."""
+    """A custom sampler that declares its state."""
 
     remembered = ("inner",)
 
@@ -497,7 +498,7 @@ def test_an_older_copy_of_the_ledger_is_refused(book, tmp_path) -> None:
     learn(agent, 0, 3)
     agent.save(path, ledger=book)
     learn(agent, 3, 4)
-    with pytest.raises(ValueError, match="an older copy of it"):
+    with pytest.raises(ValueError, match="an older copy of the ledger"):
         secretly(book).load(path, ledger=Ledger(copy))
     secretly(book).load(path, ledger=book)
 

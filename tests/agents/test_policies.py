@@ -63,7 +63,7 @@ def test_no_such_observation(observation: Any) -> None:
 
 @pytest.mark.parametrize("step", [-1, 1, [0, 1]])
 def test_no_such_step(step: Any) -> None:
-    with pytest.raises(ValueError, match=r"step, from 0 to 0.*Leave it out where an episode"):
+    with pytest.raises(ValueError, match=r"step, from 0 to 0.*Omit it at the start of an episode"):
         Policy(actions=[[0, 1]], n_actions=2).predict([0, 0], step)
 
 

@@ -115,7 +115,7 @@ def test_it_learns_from_steps_alone() -> None:
     with pytest.raises(ValueError, match="single steps"):
         agent.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
     zeros, seen = np.zeros((1, 1), np.int64), np.ones((1, 1), np.bool_)
-    with pytest.raises(ValueError, match="in the course of an episode"):
+    with pytest.raises(ValueError, match="within an episode"):
         agent.observe_steps(zeros, zeros, zeros * 1.0, zeros, observed=seen, terminated=~seen)
     with pytest.raises(ValueError, match="single run"):
         learner(batch_shape=(2,)).act(0, 0)
