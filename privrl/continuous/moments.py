@@ -30,7 +30,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_is, check_positive
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
@@ -153,6 +153,11 @@ def sensitivity(relation: Relation) -> float:
     )
 
 
+def most_columns(share: float) -> int:
+    """Return how many columns a row may have: contributions shrink with a share, grains do not."""
+    return math.floor(_LARGEST * math.sqrt(min(share, 1.0)))
+
+
 class MomentStream:
     """Noisy sums of outer products about the persons of a log, from one budget.
 
@@ -176,6 +181,7 @@ class MomentStream:
     """
 
     mechanism: MomentsMechanism | None = fixed()
+    cost: GaussianCost | NoPrivacy = fixed()
 
     def __init__(
         self,
@@ -184,16 +190,19 @@ class MomentStream:
         rng: Rng = None,
         accountant: Accountant | None = None,
     ) -> None:
+        check_is("log", log, ContinuousLog)
+        check_is("mechanism", mechanism, MomentsMechanism, type(None))
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()
-        self.cost: GaussianCost | NoPrivacy = (
-            NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
-        )
+        self.cost = NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
         gate.charge(accountant, self.cost)
 
     def __repr__(self) -> str:  # of nothing private
         return f"MomentStream({self.mechanism!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a stream cannot be copied or saved: two of them would spend one budget.")
 
     @property
     def _by_step(self) -> bool:
@@ -208,7 +217,7 @@ class MomentStream:
             From a part of the log to rows of ``size`` columns. A row must depend on its own
             transition alone.
         size : int
-            Columns, at most 3,000.
+            Columns, at most 3,000 times the root of ``share``.
         share : float
             Part of the budget, > 0. The parts of all releases sum to 1 at most.
 
@@ -222,7 +231,8 @@ class MomentStream:
         Raises
         ------
         ValueError
-            If too little of the budget is left, or the stream is of another process.
+            If too little of the budget is left, the stream is of another process, or ``rows``
+            returns another shape.
         """
         add = _by_row if self._by_step else _by_person
         return self._sums(rows, add, np.zeros((size, size)), share)
@@ -256,17 +266,17 @@ class MomentStream:
         with self._lock, np.errstate(all="ignore"):
             self._spend(share)
             for part in self._log.blocks(_AT_ONCE):
-                each = rows(part)
-                total += add(np.where(np.isfinite(each), each, 0.0), part.offsets, amplitude)
+                each = _checked(rows(part), (len(part.state), len(total)))
+                total += add(each, part.offsets, amplitude)
             noisy = self._release(total / GRAINS)
         return noisy / amplitude, self.noise / amplitude
 
     def _check(self, size: int, share: float) -> None:
         if this_process() != self._made_in:
             raise ValueError("a stream must be used in the process that made it.")
-        if not 0 < size <= _LARGEST:
-            raise ValueError(f"size must be from 1 to {_LARGEST}, got {shown(size)}.")
-        check_positive("share", share)
+        most = most_columns(check_positive("share", share))
+        if not 0 < size <= most:
+            raise ValueError(f"size must be from 1 to {most} for this share, got {shown(size)}.")
 
     def _spend(self, share: float) -> None:
         if share > self._left + 1e-12:
@@ -296,6 +306,25 @@ class MomentStream:
             noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
         noisy: FloatArray = data + noise / GRAINS
         return noisy
+
+
+def _checked(rows: object, shape: tuple[int, int]) -> FloatArray:
+    """Return rows as 64-bit floats, in which sums are exact; what is not finite counts as 0.
+
+    Rows of fewer columns would be broadcast, and count more than once.
+    """
+    try:
+        each = np.asarray(rows)
+        if each.dtype.kind not in "biuf":
+            raise TypeError
+        each = each.astype(np.float64)
+    except (TypeError, ValueError):
+        each = np.empty(0)
+    if each.shape != shape:  # no message shows how many rows there are
+        raise ValueError(
+            f"rows must return numbers: a row for each of the log's, of {shape[1]} columns."
+        )
+    return np.where(np.isfinite(each), each, 0.0)
 
 
 def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
