@@ -12,6 +12,7 @@ from privrl.continuous.encoding import (
     encoder,
     end_bins,
     gram_span,
+    row_by_row,
     target_kinds,
     target_units,
     targets,
@@ -386,7 +387,7 @@ def _is_number(column: tuple[str, Number | Choice]) -> bool:
 def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
     def rows(part: ContinuousLog) -> FloatArray:
         features = basis(part.state, part.action)
-        rest = (targets(part) - features @ mean) / scale
-        return np.concatenate([features @ transform.T, rest], axis=1)
+        rest = (targets(part) - row_by_row(features, mean)) / scale
+        return np.concatenate([row_by_row(features, transform.T), rest], axis=1)
 
     return rows

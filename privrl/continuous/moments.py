@@ -339,19 +339,23 @@ def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatAr
 
 
 def _few_persons(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
+    """Return the sum over persons, those of one length at a time.
+
+    The bits of a product depend on its shape: with rows of zeros for shorter persons, a long one
+    would change the rounding of all others.
+    """
     lengths, size = np.diff(offsets), rows.shape[1]
-    longest = int(lengths.max(initial=0))
-    if len(lengths) * longest == len(rows):
-        padded = rows.reshape(len(lengths), longest, size)
-    else:
-        padded = np.zeros((len(lengths), longest, size))
-        person = np.repeat(np.arange(len(lengths)), lengths)
-        padded[person, np.arange(len(rows)) - np.repeat(offsets[:-1], lengths)] = rows
-    largest = np.abs(padded).max(axis=(1, 2), initial=0.0)[:, None, None]
-    padded = np.where(largest > 0, padded / largest, 0.0)  # so that no square overflows
-    sums = np.swapaxes(padded, 1, 2) @ padded
-    sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
-    return _bounded(sums.reshape(len(lengths), -1), amplitude).sum(axis=0).reshape(size, size)
+    total = np.zeros((size, size))
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        first = offsets[:-1][lengths == length]
+        own = rows[first[:, None] + np.arange(length)]
+        largest = np.abs(own).max(axis=(1, 2))[:, None, None]
+        own = np.where(largest > 0, own / largest, 0.0)  # so that no square overflows
+        sums = np.swapaxes(own, 1, 2) @ own
+        sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
+        flat = sums.reshape(len(first), -1)
+        total += _bounded(flat, amplitude).sum(axis=0).reshape(size, size)
+    return total
 
 
 def _bounded(sums: FloatArray, amplitude: float) -> FloatArray:

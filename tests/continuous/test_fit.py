@@ -212,6 +212,19 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(log.offsets, [0, 3])
 
 
+def test_the_order_of_episodes_does_not_depend_on_other_persons(tmp_path: Path) -> None:
+    """Whose first episode was which followed from who else had an episode of that name."""
+    (tmp_path / "schema.toml").write_text(_TOML)
+    schema = ContinuousSchema.load(tmp_path / "schema.toml")
+    columns = ["patient", "stay", "hour", "sugar", "ward", "dose", "score", "left"]
+    rows = [["u", stay, h, 3.0 + h + 4 * stay, "a", 0, 0, 0] for stay in (1, 0) for h in (0, 1)]
+    other = [["v", stay, h, 2.0, "a", 0, 0, 0] for stay in (0, 1) for h in (0, 1)]
+    alone = read_continuous_log(pd.DataFrame(rows, columns=columns), schema)
+    both = read_continuous_log(pd.DataFrame(other + rows, columns=columns), schema)
+    np.testing.assert_array_equal(alone.state[:, 0], [3, 7])
+    np.testing.assert_array_equal(both.state[both.offsets[1] :], alone.state)
+
+
 def test_values_are_wrapped_and_clipped() -> None:
     log = ContinuousLog.of_arrays(
         SCHEMA,

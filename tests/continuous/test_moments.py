@@ -21,7 +21,10 @@ from privrl.continuous import (
     Number,
     ReplaceLoggedStep,
     fit_continuous_model,
+    moments,
 )
+from privrl.continuous.features import Basis
+from privrl.continuous.fitting import _rows as _feature_rows
 from privrl.continuous.moments import GRAINS, sensitivity
 from privrl.costs import Relation, ReplaceRecord
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
@@ -131,6 +134,50 @@ def test_sums_are_whole_grains_in_any_order() -> None:
     np.testing.assert_array_equal(sums, sums.T)
     parts = sum(_exact(part, AddRemovePerson(), 1.0, "plain") for part in log.blocks(10))
     np.testing.assert_array_equal(parts * GRAINS, sums)
+
+
+def _of_lengths(lengths: list[int]) -> ContinuousLog:
+    rng, n = np.random.default_rng(0), sum(lengths)
+    states = rng.uniform([-1, 0], [1, 1], (2, n, 2))
+    return ContinuousLog.of_arrays(
+        SCHEMA,
+        person=np.repeat(np.arange(len(lengths)), lengths),
+        state=states[0],
+        action=rng.uniform(-1, 1, n),
+        next_state=states[1],
+        reward=rng.uniform(-1, 0, n),
+        terminated=rng.random(n) < 0.1,
+    )
+
+
+@pytest.mark.parametrize("kind", ["update", "count"])
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_persons_contribute_the_same_bits_whoever_else_is_there(
+    kind: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of other shapes are rounded otherwise: a long person changed all others."""
+    # Smaller grains show more bits; sums of 12 persons or 1,117 steps are still exact.
+    by_step = isinstance(relation, ReplaceLoggedStep)
+    monkeypatch.setattr(moments, "GRAINS", 2.0**40 if by_step else 2.0**48)
+    basis, rng = Basis(SCHEMA, 6, 6), np.random.default_rng(1)
+    transform, mean = rng.normal(size=(len(basis),) * 2), rng.normal(size=(len(basis), 3))
+
+    def contributions(part: ContinuousLog) -> np.ndarray:
+        return _feature_rows(basis, transform, mean, np.ones(3))(part)
+
+    def exact(log: ContinuousLog) -> np.ndarray:
+        seen = []
+        stream = MomentStream(log, MomentsMechanism(sigma=1e-3, relation=relation), 0)
+        stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+        getattr(stream, kind)(contributions, len(basis) + 3, 1.0)
+        return seen[0]
+
+    log = _of_lengths([1, 1, 2, 3, 5, 8, 40, 41, 300, 699, 1, 17])
+    rows = contributions(log)
+    alone = [contributions(part) for part in log.blocks(1)]
+    assert len(alone) == 12
+    np.testing.assert_array_equal(rows, np.concatenate(alone))
+    np.testing.assert_array_equal(exact(log), sum(map(exact, log.blocks(1))))
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
