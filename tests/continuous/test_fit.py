@@ -72,6 +72,16 @@ def test_statements_name_the_budget(target: RenyiDP | ZeroConcentratedDP) -> Non
         assert 4 < statement["epsilon"] < 5.4
 
 
+def test_statements_cannot_be_changed(model: ContinuousModel) -> None:
+    policy = model.policy(discount=0.9)
+    for released in (model, policy):
+        assert released.statement is not None
+        with pytest.raises(TypeError, match="read-only"):
+            released.statement["epsilon"] = 1e-9
+    assert policy.statement == model.statement
+    assert policy.statement["epsilon"] == 5
+
+
 def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     again = ContinuousModel.load(tmp_path / "model")

@@ -1,6 +1,9 @@
 """Of whatever users make, no public attribute can be changed that a guarantee rests on."""
 
+import copy
 import inspect
+import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +29,20 @@ WRITABLE = {
     },
 }  # fmt: skip
 #: Read from the class alone, whatever an instance has.
-OF_CLASSES = {"derived", "fixed", "remembered", "settings"}
+OF_CLASSES = {"derived", "fixed", "remembered", "settings"} | {
+    # What the command line, sweeps and pictures need to know of a class of agents.
+    "title", "look", "releases", "acts_randomly", "usual_sampler", "usual_schedule",
+    "has_own_schedule", "reward_model", "needs_counts", "needs_tables", "needs_steps",
+    "can_resample", "side_by_side",
+}  # fmt: skip
 
 
 def made() -> dict[str, Any]:
     """An object of each public class that has a valid call, but environments."""
     found: dict[str, Any] = {"Ledger": Ledger("nowhere")}
     for name, call in calls.table().items():
-        if inspect.isclass(call.function) or name.startswith("Ledger"):
+        is_made = getattr(call.function, "__name__", "") == "make"  # an agent of a setup
+        if inspect.isclass(call.function) or is_made or name.startswith("Ledger"):
             thing = call.function(**call.given())
             if type(thing).__module__.startswith("privrl") and not isinstance(thing, gym.Env):
                 found.setdefault(type(thing).__name__, thing)
@@ -71,6 +80,34 @@ def test_no_attribute_that_a_guarantee_rests_on_can_be_assigned(
                     continue
                 writable.append(f"{name}.{each}")
     assert not writable
+
+
+@pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
+def test_no_statement_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy with another epsilon in its guarantee was saved as such, and shared."""
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for name, thing in made().items():
+        for each in ("guarantee", "statement"):
+            table = inspect.getattr_static(thing, each, None) and getattr(thing, each, None)
+            if isinstance(table, Mapping):
+                found[name] = table
+    private = calls.table()["PSRL.private"]
+    agent = private.function(**private.given())
+    agent.learn(2)
+    policy = agent.to_policy()
+    assert policy.guarantee is not None
+    found["to_policy"] = policy.guarantee
+    assert {"Released", "to_policy"} <= {*found}
+    for table in found.values():
+        before = copy.deepcopy(table)
+        with pytest.raises(TypeError):
+            table["epsilon"] = 1e-9
+        with pytest.raises((TypeError, AttributeError)):
+            table.update(epsilon=1e-9)
+        with pytest.raises((TypeError, AttributeError)):
+            table["caveats"].append("none")
+        assert pickle.loads(pickle.dumps(table)) == table == before
 
 
 def test_a_relation_is_about_episodes_as_long_as_it_says() -> None:
