@@ -102,8 +102,8 @@ class ContinuousLog:
             "next_state": schema.n_state,
             "action": len(schema.action),
         }
-        for name, values in tables.items():
-            table = check_numbers(name, values)
+        for name, given in tables.items():
+            table = check_numbers(name, given)
             arrays[name] = table[:, None] if table.ndim == 1 else table
             if arrays[name].shape != (n, widths[name]):  # how many rows there are is private
                 raise ValueError(

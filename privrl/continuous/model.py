@@ -364,7 +364,7 @@ def load_page(
         page = parse_json(text)
         if not isinstance(page, dict) or page.get("format") != format_:
             got = page.get("format") if isinstance(page, dict) else type(page).__name__
-            raise ValueError(f"format must be {format_!r}, got {shown(got)}.")
+            raise ValueError(f"format must be {shown(format_)}, got {shown(got)}.")
         if set(page) != set(entries):
             raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
         statement = checked_statement(page["statement"])

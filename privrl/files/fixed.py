@@ -60,9 +60,6 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class _FixedDict(dict[str, Any]):
     """A table that is read-only, and otherwise as any other, so that files can be made of it."""
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
-
     def __copy__(self) -> dict[str, Any]:
         return dict(self)
 
@@ -78,9 +75,6 @@ class _FixedDict(dict[str, Any]):
 class _FixedList(list[Any]):
     """A list that is read-only."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
-
     def __copy__(self) -> list[Any]:
         return list(self)
 
@@ -91,6 +85,15 @@ class _FixedList(list[Any]):
 
     def __reduce__(self) -> tuple[Any, tuple[list[Any]]]:
         return read_only, (list(self),)
+
+
+for _kind, _names in (
+    (_FixedDict, "__setitem__ __delitem__ __ior__ clear pop popitem setdefault update"),
+    (_FixedList, "__setitem__ __delitem__ __iadd__ __imul__ append clear extend insert pop"),
+    (_FixedList, "remove reverse sort"),
+):
+    for _name in _names.split():
+        setattr(_kind, _name, _refuse)
 
 
 def read_only(value: Any) -> Any:
