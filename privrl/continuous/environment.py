@@ -64,9 +64,10 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
     ) -> None:
         if (path is None) == (released is None):
             raise ValueError("one of path and released must be given.")
-        self.released = ContinuousModel.load(path) if path is not None else released
-        if not isinstance(self.released, ContinuousModel):
+        model = ContinuousModel.load(path) if path is not None else released
+        if not isinstance(model, ContinuousModel):
             raise ValueError(f"released must be a ContinuousModel, got {type(released).__name__}.")
+        self.released = model
         schema = self.released.schema
         if reward is None and schema.reward is None:
             raise ValueError("reward must be given: the log had none.")

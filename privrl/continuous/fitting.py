@@ -326,7 +326,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid = 2.0 ** np.arange(-5, 6)
+        grid: FloatArray = 2.0 ** np.arange(-5, 6)
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
