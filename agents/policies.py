@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.labels import action_names
 from privrl.files.files import read_bytes, save_all, text_writer
+from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
@@ -98,6 +99,7 @@ class Policy:
             object.__setattr__(self, "action_names", names)
         if not isinstance(self.env, str) or not isinstance(self.guarantee, dict | None):
             raise ValueError("env must be a text, and guarantee a dictionary or None.")
+        object.__setattr__(self, "guarantee", read_only(self.guarantee))
 
     def __repr__(self) -> str:
         of = f"env={self.env!r}, " if self.env else ""

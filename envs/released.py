@@ -12,6 +12,7 @@ import numpy as np
 
 from privrl._version import __version__
 from privrl.envs.tabular import TabularMDP
+from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.shown import shown
@@ -76,7 +77,7 @@ class Released(InHtml):
             )
         check_cells(mdp.n_states, mdp.n_actions)
         n_before, outcomes = self._check_outcomes()
-        checked: dict[str, Any] = {"statement": checked_statement(self.statement)}
+        checked: dict[str, Any] = {"statement": read_only(checked_statement(self.statement))}
         checked["outcomes"] = outcomes
         for name, size in (("state_names", n_before), ("action_names", mdp.n_actions)):
             labels = getattr(self, name)

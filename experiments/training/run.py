@@ -1,5 +1,6 @@
 """One private agent on one Gymnasium environment, from a specification to a private policy."""
 
+import copy
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -217,7 +218,7 @@ def run_training(
         "caveats": [],
     }
     policy = agent.to_policy()
-    guarantee = policy.guarantee or nothing
+    guarantee = copy.deepcopy(policy.guarantee or nothing)
     if spec.seed is not None:
         guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
     policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)

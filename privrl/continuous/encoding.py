@@ -1,6 +1,7 @@
 """Targets of each row of a log, and public points to evaluate features at."""
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -8,6 +9,8 @@ from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+
+_TOGETHER: Final = 256  # rows
 
 
 def target_units(schema: ContinuousSchema) -> FloatArray:
@@ -91,3 +94,14 @@ def gram_span(basis: Basis) -> FloatArray:
     span[:, upper[0], upper[1]] = kept
     span[:, upper[1], upper[0]] = kept
     return span
+
+
+def row_by_row(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return ``rows @ matrix``, each row with the same bits whatever other rows there are.
+
+    The bits of a product depend on its shape, so all products here have one shape.
+    """
+    n, size = rows.shape
+    padded = np.zeros((-(-n // _TOGETHER), _TOGETHER, size))
+    padded.reshape(-1, size)[:n] = rows
+    return (padded @ matrix).reshape(-1, matrix.shape[1])[:n]

@@ -68,7 +68,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         model = ContinuousModel.load(path) if path is not None else released
         if not isinstance(model, ContinuousModel):
             raise ValueError(f"released must be a ContinuousModel, got {type(released).__name__}.")
-        self.released: ContinuousModel = model
+        self.released = model
         schema = model.schema
         check_count("horizon", horizon)
         if reward is None and schema.reward is None:

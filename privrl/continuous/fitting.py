@@ -12,6 +12,7 @@ from privrl.continuous.encoding import (
     encoder,
     end_bins,
     gram_span,
+    row_by_row,
     target_kinds,
     target_units,
     targets,
@@ -19,7 +20,7 @@ from privrl.continuous.encoding import (
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
-from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows
+from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows, most_columns
 from privrl.continuous.posterior import (
     Round,
     Weights,
@@ -32,7 +33,7 @@ from privrl.continuous.posterior import (
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
-from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_between, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 
@@ -75,6 +76,21 @@ class Design:
     """Most features."""
     bins: int = 24
     """Of each numeric column, for where episodes terminate."""
+
+    def __post_init__(self) -> None:
+        shares = (self.scales, self.starts, self.ends, *self.rounds)
+        for share in shares:
+            check_between("each share of the budget", share, 0, 1)
+        if sum(shares[:3]) >= 1 or not self.rounds or sum(self.rounds) > 1 + 1e-12:
+            raise ValueError(
+                "shares of the budget must sum to 1 at most, and rounds have one or more."
+            )
+        if not self.orders:
+            raise ValueError("orders must have one order at least.")
+        for order in self.orders:
+            check_count("each order", order, 2)
+        check_count("bins", self.bins)
+        check_count("most", self.most)
 
 
 DESIGN: Final = Design()
@@ -187,9 +203,27 @@ class _Plan:
     columns: list[tuple[str, Number | Choice]] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_is("design", self.design, Design)
         self.columns = list(self.schema.state.items())
-        if self.order is not None:
-            self._basis(self.order)  # raises before anything is spent
+        # Whatever is wrong raises before anything is spent.
+        design, m = self.design, len(self._units)
+        rest = 1 - design.scales - design.starts - design.ends * self.schema.terminates
+        features = len(self._basis(design.orders[-1] if self.order is None else self.order))
+        if self.order is None:
+            features = max(features, design.most)
+        sizes = [
+            (1 + m, design.scales),
+            (len(encoder(self.schema)), design.starts),
+            (features + m, rest * min(design.rounds)),
+        ]
+        if self.schema.terminates:
+            sizes.append((2 * design.bins * sum(map(_is_number, self.columns)), design.ends))
+        for size, share in sizes:
+            if size > most_columns(share):
+                raise ValueError(
+                    f"schema must have fewer columns, or order be lower: {size} numbers a row are "
+                    f"more than the {most_columns(share)} that can be released."
+                )
 
     def run(self, stream: MomentStream, statement: dict[str, Any] | None) -> ContinuousModel:
         design, schema = self.design, self.schema
@@ -252,7 +286,7 @@ class _Plan:
 
         def rows(part: ContinuousLog) -> FloatArray:
             found = np.zeros((len(part.state), size))
-            first = part.offsets[:-1]
+            first = part.offsets[:-1][np.diff(part.offsets) > 0]
             found[first, 0] = 1
             found[first, 1:] = encode(part.state[first])
             return found
@@ -375,7 +409,7 @@ def _is_number(column: tuple[str, Number | Choice]) -> bool:
 def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
     def rows(part: ContinuousLog) -> FloatArray:
         features = basis(part.state, part.action)
-        rest = (targets(part) - features @ mean) / scale
-        return np.concatenate([features @ transform.T, rest], axis=1)
+        rest = (targets(part) - row_by_row(features, mean)) / scale
+        return np.concatenate([row_by_row(features, transform.T), rest], axis=1)
 
     return rows

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import ContinuousSchema
-from privrl.numerics.checks import check_is, check_numbers
+from privrl.numerics.checks import LARGEST_WHOLE, check_is, check_numbers, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
@@ -89,7 +89,9 @@ class ContinuousLog:
         for name in wanted:
             if columns[name] is None:
                 raise ValueError(f"{name} must be given: the schema has it.")
-            values = np.asarray(columns[name])
+            values = plain_array(name, columns[name])
+            if name == "person":
+                values = _numbered(values)
             arrays[name] = check_numbers(
                 name, values.astype(float) if values.dtype == bool else values
             )
@@ -103,13 +105,13 @@ class ContinuousLog:
         for name, given in tables.items():
             table = check_numbers(name, given)
             arrays[name] = table[:, None] if table.ndim == 1 else table
-            if arrays[name].shape != (n, widths[name]):
+            if arrays[name].shape != (n, widths[name]):  # how many rows there are is private
                 raise ValueError(
-                    f"{name} must have shape ({n}, {widths[name]}), got {table.shape}."
+                    f"{name} must have shape (N, {widths[name]}), with a row for each of person."
                 )
         for name in wanted:
             if arrays[name].shape != (n,):
-                raise ValueError(f"{name} must have shape ({n},), got {arrays[name].shape}.")
+                raise ValueError(f"{name} must have shape (N,), with an entry for each of person.")
         return cls.grouped(schema, arrays)
 
     @classmethod
@@ -154,3 +156,19 @@ class ContinuousLog:
                 self.offsets[first : last + 1] - self.offsets[first],
             )
             first = last
+
+
+def _numbered(person: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers of persons as small ones: floats do not hold all large ones apart.
+
+    Two persons with one number would count as one, and a change of one as that of both.
+    """
+    if person.dtype.kind in "iu":
+        return np.unique(person, return_inverse=True)[1].reshape(person.shape)
+    numbers = check_numbers("person", person)
+    if (np.isfinite(numbers) & (np.abs(numbers) >= LARGEST_WHOLE)).any():
+        raise ValueError(
+            "person must be an array of integers, or hold numbers below 2**53: floats do not hold "
+            "all larger ones."
+        )
+    return numbers

@@ -19,6 +19,7 @@ from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
 from privrl.files.files import check_stated, save_all, text_writer
+from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
@@ -91,7 +92,7 @@ class ContinuousModel:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if self.statement is not None:
-            object.__setattr__(self, "statement", checked_statement(self.statement))
+            object.__setattr__(self, "statement", read_only(checked_statement(self.statement)))
 
     def predict(
         self,

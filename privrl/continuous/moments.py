@@ -30,7 +30,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 import numpy as np
 
@@ -153,6 +153,11 @@ def sensitivity(relation: Relation) -> float:
     )
 
 
+def most_columns(share: float) -> int:
+    """Return how many columns a row may have: contributions shrink with a share, grains do not."""
+    return math.floor(_LARGEST * math.sqrt(min(share, 1.0)))
+
+
 class MomentStream:
     """Noisy sums of outer products about the persons of a log, from one budget.
 
@@ -176,7 +181,6 @@ class MomentStream:
     """
 
     mechanism: MomentsMechanism | None = fixed()
-
     cost: GaussianCost | NoPrivacy = fixed()
 
     def __init__(
@@ -197,6 +201,9 @@ class MomentStream:
     def __repr__(self) -> str:  # of nothing private
         return f"MomentStream({self.mechanism!r})"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a stream cannot be copied or saved: two of them would spend one budget.")
+
     @property
     def _by_step(self) -> bool:
         return self.mechanism is not None and isinstance(self.mechanism.relation, ReplaceLoggedStep)
@@ -210,7 +217,7 @@ class MomentStream:
             From a part of the log to rows of ``size`` columns. A row must depend on its own
             transition alone.
         size : int
-            Columns, at most 3,000.
+            Columns, at most 3,000 times the root of ``share``.
         share : float
             Part of the budget, > 0. The parts of all releases sum to 1 at most.
 
@@ -224,7 +231,8 @@ class MomentStream:
         Raises
         ------
         ValueError
-            If too little of the budget is left, or the stream is of another process.
+            If too little of the budget is left, the stream is of another process, or ``rows``
+            returns another shape.
         """
         add = _by_row if self._by_step else _by_person
         return self._sums(rows, add, np.zeros((size, size)), share)
@@ -258,17 +266,17 @@ class MomentStream:
         with self._lock, np.errstate(all="ignore"):
             self._spend(share)
             for part in self._log.blocks(_AT_ONCE):
-                each = rows(part)
-                total += add(np.where(np.isfinite(each), each, 0.0), part.offsets, amplitude)
+                each = _checked(rows(part), (len(part.state), len(total)))
+                total += add(each, part.offsets, amplitude)
             noisy = self._release(total / GRAINS)
         return noisy / amplitude, self.noise / amplitude
 
     def _check(self, size: int, share: float) -> None:
         if this_process() != self._made_in:
             raise ValueError("a stream must be used in the process that made it.")
-        if not 0 < size <= _LARGEST:
-            raise ValueError(f"size must be from 1 to {_LARGEST}, got {shown(size)}.")
-        check_positive("share", share)
+        most = most_columns(check_positive("share", share))
+        if not 0 < size <= most:
+            raise ValueError(f"size must be from 1 to {most} for this share, got {shown(size)}.")
 
     def _spend(self, share: float) -> None:
         if share > self._left + 1e-12:
@@ -300,6 +308,25 @@ class MomentStream:
         return noisy
 
 
+def _checked(rows: object, shape: tuple[int, int]) -> FloatArray:
+    """Return rows as 64-bit floats, in which sums are exact; what is not finite counts as 0.
+
+    Rows of fewer columns would be broadcast, and count more than once.
+    """
+    try:
+        each = np.asarray(rows)
+        if each.dtype.kind not in "biuf":
+            raise TypeError
+        each = each.astype(np.float64)
+    except (TypeError, ValueError):
+        each = np.empty(0)
+    if each.shape != shape:  # no message shows how many rows there are
+        raise ValueError(
+            f"rows must return numbers: a row for each of the log's, of {shape[1]} columns."
+        )
+    return np.where(np.isfinite(each), each, 0.0)
+
+
 def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
     """Return the sum over persons, in grains, each of at most an amplitude in Frobenius norm."""
     size, n = rows.shape[1], len(offsets) - 1
@@ -312,19 +339,23 @@ def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatAr
 
 
 def _few_persons(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
+    """Return the sum over persons, those of one length at a time.
+
+    The bits of a product depend on its shape: with rows of zeros for shorter persons, a long one
+    would change the rounding of all others.
+    """
     lengths, size = np.diff(offsets), rows.shape[1]
-    longest = int(lengths.max(initial=0))
-    if len(lengths) * longest == len(rows):
-        padded = rows.reshape(len(lengths), longest, size)
-    else:
-        padded = np.zeros((len(lengths), longest, size))
-        person = np.repeat(np.arange(len(lengths)), lengths)
-        padded[person, np.arange(len(rows)) - np.repeat(offsets[:-1], lengths)] = rows
-    largest = np.abs(padded).max(axis=(1, 2), initial=0.0)[:, None, None]
-    padded = np.where(largest > 0, padded / largest, 0.0)  # so that no square overflows
-    sums = np.swapaxes(padded, 1, 2) @ padded
-    sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
-    return _bounded(sums.reshape(len(lengths), -1), amplitude).sum(axis=0).reshape(size, size)
+    total = np.zeros((size, size))
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        first = offsets[:-1][lengths == length]
+        own = rows[first[:, None] + np.arange(length)]
+        largest = np.abs(own).max(axis=(1, 2))[:, None, None]
+        own = np.where(largest > 0, own / largest, 0.0)  # so that no square overflows
+        sums = np.swapaxes(own, 1, 2) @ own
+        sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
+        flat = sums.reshape(len(first), -1)
+        total += _bounded(flat, amplitude).sum(axis=0).reshape(size, size)
+    return total
 
 
 def _bounded(sums: FloatArray, amplitude: float) -> FloatArray:

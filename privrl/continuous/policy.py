@@ -20,7 +20,10 @@ from privrl.continuous.planning import (
     worth_on_grid,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
-from privrl.numerics.checks import check_between, check_is
+from privrl.envs.released import checked_statement
+from privrl.files.fixed import read_only
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT: Final = "privrl continuous policy, 1"
@@ -67,6 +70,9 @@ class ContinuousPolicy:
             raise ValueError(f"worth must have shape {(rows, self.schema.n_actions)}.")
         worth.setflags(write=False)
         object.__setattr__(self, "worth", worth)
+        if self.statement is not None:
+            statement = read_only(checked_statement(self.statement))
+            object.__setattr__(self, "statement", statement)
 
     def act(self, state: FloatArray) -> IntArray:
         """Return the number of the action in each state, shape (N,), of states (N, n_state).

@@ -61,6 +61,12 @@ def read_continuous_log(
                 values = _category(parts[name], column) if is_choice else numbers_in(parts[name])
                 found.setdefault(f"column {name}", []).append(values)
     rows = {name: np.concatenate(values) for name, values in found.items()}
+    if "episode" in rows:
+        # By their names: the order of appearance depends on other persons.
+        number, ranks = rows["episode"], np.append(whose["episode"].ranks(), 0)
+        rows["episode"] = np.where(
+            np.isnan(number), np.nan, ranks[np.nan_to_num(number, nan=-1).astype(np.intp)]
+        )
     return _of_rows(schema, rows)
 
 

@@ -1,6 +1,7 @@
 """Attributes that are set once, so that the settings behind a guarantee cannot change."""
 
-from typing import Any
+import copy
+from typing import Any, NoReturn
 
 
 class _Fixed:
@@ -50,3 +51,55 @@ def fixed() -> Any:
 def fitted() -> Any:
     """Return a class attribute that only ``fit`` sets, through ``vars(self)``."""
     return _Fitted()
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise TypeError("a guarantee is read-only; copy.deepcopy returns one that can be changed.")
+
+
+class _FixedDict(dict[str, Any]):
+    """A table that is read-only, and otherwise as any other, so that files can be made of it."""
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    copy = __copy__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return copy.deepcopy(dict(self), memo)
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        return read_only, (dict(self),)
+
+
+class _FixedList(list[Any]):
+    """A list that is read-only."""
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    copy = __copy__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return copy.deepcopy(list(self), memo)
+
+    def __reduce__(self) -> tuple[Any, tuple[list[Any]]]:
+        return read_only, (list(self),)
+
+
+for _kind, _names in (
+    (_FixedDict, "__setitem__ __delitem__ __ior__ clear pop popitem setdefault update"),
+    (_FixedList, "__setitem__ __delitem__ __iadd__ __imul__ append clear extend insert pop"),
+    (_FixedList, "remove reverse sort"),
+):
+    for _name in _names.split():
+        setattr(_kind, _name, _refuse)
+
+
+def read_only(value: Any) -> Any:
+    """Return a copy of plain data in which tables and lists are read-only, at every depth."""
+    if isinstance(value, dict):
+        return _FixedDict({name: read_only(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return _FixedList(map(read_only, value))
+    return value

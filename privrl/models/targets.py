@@ -3,11 +3,8 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, cast
-
-import numpy as np
 
 from privrl.accounting.targets import (
     DEFAULT_DELTA,
@@ -17,12 +14,11 @@ from privrl.accounting.targets import (
     Target,
     ZeroConcentratedDP,
     check_target,
+    float_up,
     target_of,
 )
-from privrl.costs.base import Cost, pure_ratio
-from privrl.costs.conversion import DEFAULT_ORDERS
+from privrl.costs.base import Cost, pure_ratio, zcdp_rho
 from privrl.files.shown import shown
-from privrl.numerics.upwards import quotient_up
 
 
 def given_target(
@@ -119,18 +115,14 @@ def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
         case RenyiDP(order=order):
             amounts |= {"order": order, "epsilon": float(cost.rdp(order))}
         case ZeroConcentratedDP():
-            each = quotient_up(cost.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS)
-            amounts |= {"rho": float(np.max(each))}
+            # What is proven of all orders: a divergence over its order may be largest near 1.
+            rho = zcdp_rho(cost)
+            amounts |= {"rho": math.inf if rho is None else float_up(rho)}
         case PureDP():
             ratio = pure_ratio(cost)
-            amounts |= {"epsilon": math.inf if ratio is None else _float_up(ratio), "delta": 0.0}
+            amounts |= {"epsilon": math.inf if ratio is None else float_up(ratio), "delta": 0.0}
         case ApproxDP(delta=delta):
             amounts |= {"epsilon": float(cost.epsilon(delta)), "delta": delta}
         case None:
             amounts |= {"epsilon": None}
     return MappingProxyType(amounts)
-
-
-def _float_up(ratio: Fraction) -> float:
-    value = float(ratio)
-    return value if value >= ratio else math.nextafter(value, math.inf)

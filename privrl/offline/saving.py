@@ -14,6 +14,7 @@ from privrl.costs.base import Cost
 from privrl.costs.noise import LaplaceCost
 from privrl.envs.released import Released, check_labels, checked_statement, privacy_statement
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
+from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
@@ -109,7 +110,7 @@ class ReleasedPolicy(InHtml):
         for name, size in (("state_names", self.n_states), ("action_names", n_actions)):
             labels = getattr(self, name)
             checked[name] = None if labels is None else check_labels(name, labels, size)
-        checked["statement"] = checked_statement(self.statement)
+        checked["statement"] = read_only(checked_statement(self.statement))
         checked["outcomes"] = check_labels("outcomes", self.outcomes)
         checked["signal"] = None if self.signal is None else _number("signal", self.signal)
         if self.facts is not None and len(self.facts.outcomes) != len(self.outcomes):

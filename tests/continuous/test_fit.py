@@ -72,6 +72,16 @@ def test_statements_name_the_budget(target: RenyiDP | ZeroConcentratedDP) -> Non
         assert 4 < statement["epsilon"] < 5.4
 
 
+def test_statements_cannot_be_changed(model: ContinuousModel) -> None:
+    policy = model.policy(discount=0.9)
+    for released in (model, policy):
+        assert released.statement is not None
+        with pytest.raises(TypeError, match="read-only"):
+            released.statement["epsilon"] = 1e-9
+    assert policy.statement == model.statement
+    assert policy.statement["epsilon"] == 5
+
+
 def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     again = ContinuousModel.load(tmp_path / "model")
@@ -235,6 +245,19 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(log.reward, [0.5, 0.25, 1.0])
         np.testing.assert_array_equal(log.terminated, [False, False, True])
         np.testing.assert_array_equal(log.offsets, [0, 3])
+
+
+def test_the_order_of_episodes_does_not_depend_on_other_persons(tmp_path: Path) -> None:
+    """Whose first episode was which followed from who else had an episode of that name."""
+    (tmp_path / "schema.toml").write_text(_TOML)
+    schema = ContinuousSchema.load(tmp_path / "schema.toml")
+    columns = ["patient", "stay", "hour", "sugar", "ward", "dose", "score", "left"]
+    rows = [["u", stay, h, 3.0 + h + 4 * stay, "a", 0, 0, 0] for stay in (1, 0) for h in (0, 1)]
+    other = [["v", stay, h, 2.0, "a", 0, 0, 0] for stay in (0, 1) for h in (0, 1)]
+    alone = read_continuous_log(pd.DataFrame(rows, columns=columns), schema)
+    both = read_continuous_log(pd.DataFrame(other + rows, columns=columns), schema)
+    np.testing.assert_array_equal(alone.state[:, 0], [3, 7])
+    np.testing.assert_array_equal(both.state[both.offsets[1] :], alone.state)
 
 
 def test_values_are_wrapped_and_clipped() -> None:

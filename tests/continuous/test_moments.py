@@ -1,6 +1,9 @@
 """Sensitivity of moments, their noise, and what they cost."""
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +15,17 @@ from privrl.accounting.targets import PureDP, Target
 from privrl.audit import audit_replay
 from privrl.continuous import (
     ContinuousLog,
+    ContinuousSchema,
+    Design,
     MomentsMechanism,
     MomentStream,
+    Number,
     ReplaceLoggedStep,
     fit_continuous_model,
+    moments,
 )
+from privrl.continuous.features import Basis
+from privrl.continuous.fitting import _rows as _feature_rows
 from privrl.continuous.moments import GRAINS, sensitivity
 from privrl.costs import Relation, ReplaceRecord
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
@@ -127,6 +136,50 @@ def test_sums_are_whole_grains_in_any_order() -> None:
     np.testing.assert_array_equal(parts * GRAINS, sums)
 
 
+def _of_lengths(lengths: list[int]) -> ContinuousLog:
+    rng, n = np.random.default_rng(0), sum(lengths)
+    states = rng.uniform([-1, 0], [1, 1], (2, n, 2))
+    return ContinuousLog.of_arrays(
+        SCHEMA,
+        person=np.repeat(np.arange(len(lengths)), lengths),
+        state=states[0],
+        action=rng.uniform(-1, 1, n),
+        next_state=states[1],
+        reward=rng.uniform(-1, 0, n),
+        terminated=rng.random(n) < 0.1,
+    )
+
+
+@pytest.mark.parametrize("kind", ["update", "count"])
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_persons_contribute_the_same_bits_whoever_else_is_there(
+    kind: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of other shapes are rounded otherwise: a long person changed all others."""
+    # Smaller grains show more bits; sums of 12 persons or 1,117 steps are still exact.
+    by_step = isinstance(relation, ReplaceLoggedStep)
+    monkeypatch.setattr(moments, "GRAINS", 2.0**40 if by_step else 2.0**48)
+    basis, rng = Basis(SCHEMA, 6, 6), np.random.default_rng(1)
+    transform, mean = rng.normal(size=(len(basis),) * 2), rng.normal(size=(len(basis), 3))
+
+    def contributions(part: ContinuousLog) -> np.ndarray:
+        return _feature_rows(basis, transform, mean, np.ones(3))(part)
+
+    def exact(log: ContinuousLog) -> np.ndarray:
+        seen = []
+        stream = MomentStream(log, MomentsMechanism(sigma=1e-3, relation=relation), 0)
+        stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+        getattr(stream, kind)(contributions, len(basis) + 3, 1.0)
+        return seen[0]
+
+    log = _of_lengths([1, 1, 2, 3, 5, 8, 40, 41, 300, 699, 1, 17])
+    rows = contributions(log)
+    alone = [contributions(part) for part in log.blocks(1)]
+    assert len(alone) == 12
+    np.testing.assert_array_equal(rows, np.concatenate(alone))
+    np.testing.assert_array_equal(exact(log), sum(map(exact, log.blocks(1))))
+
+
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 @pytest.mark.parametrize(
     "target", [ApproxDP(1, 1e-5), RenyiDP(8, 0.5), ZeroConcentratedDP(0.1)], ids=repr
@@ -218,6 +271,117 @@ def test_replay_finds_a_replaced_person_under_the_relation_of_steps() -> None:
         ).mean
 
     assert audit_replay(pipeline, log, other).violated
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_stream_is_not_copied(copied: Callable[[object], object]) -> None:
+    """A shallow copy had a whole budget of its own."""
+    with pytest.raises(TypeError, match="would spend one budget"):
+        copied(MomentStream(walks(2, 0), MomentsMechanism(sigma=5.0), 0))
+
+
+@pytest.mark.parametrize("kind", ["update", "count"])
+def test_rows_of_another_shape_are_refused(kind: str) -> None:
+    """One column was broadcast to fifty, so that a person counted fifty times."""
+    log = walks(3, 0)
+    for rows in (
+        lambda part: np.ones((len(part.state), 1)),
+        lambda part: np.ones((1, 50)),
+        lambda part: part.state[:, 0],
+        lambda part: np.ones((len(part.state), 50), complex),
+        lambda part: None,
+    ):
+        stream = MomentStream(log, MomentsMechanism(sigma=5.0), 0)
+        with pytest.raises(ValueError, match="rows must return numbers") as raised:
+            getattr(stream, kind)(rows, 50, 0.5)
+        assert str(len(log.state)) not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["update", "count"])
+def test_sums_of_short_floats_are_exact(kind: str) -> None:
+    """Sums of 32 bits were rounded, differently with another person."""
+
+    def exact(log: ContinuousLog) -> np.ndarray:
+        seen = []
+        stream = MomentStream(log, MomentsMechanism(sigma=1.0), 0)
+        stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+        getattr(stream, kind)(lambda part: part.state.astype(np.float32), 2, 1.0)
+        return seen[0]
+
+    log = walks(60, 3)
+    np.testing.assert_array_equal(exact(log), sum(map(exact, log.blocks(1))))
+
+
+def test_small_shares_have_few_columns() -> None:
+    """Of tiny contributions rounding is a large part: many add up to more than is derived."""
+    stream = MomentStream(walks(2, 0), MomentsMechanism(sigma=5.0, relation=ReplacePerson()), 0)
+    with pytest.raises(ValueError, match="size must be from 1 to 30 for this share"):
+        stream.update(lambda part: np.ones((len(part.state), 31)), 31, 1e-4)
+    stream.update(lambda part: np.ones((len(part.state), 30)), 30, 1e-4)
+
+
+def test_persons_with_large_numbers_are_told_apart() -> None:
+    """As floats 2^53 and 2^53 + 1 are one number, and two persons were one."""
+
+    def log(person: object) -> ContinuousLog:
+        rows = [[0.1, 0.2], [0.3, 0.4]]
+        return ContinuousLog.of_arrays(
+            SCHEMA,
+            person=person,
+            state=rows,
+            action=[1, 0],
+            next_state=rows,
+            reward=[0, 0],
+            terminated=[0, 0],
+        )
+
+    assert log(np.array([2**53 + 1, 2**53])).n_persons == 2
+    assert log(np.array([2**63 + 1, 2**63], np.uint64)).n_persons == 2
+    assert log([7, 7]).n_persons == 1
+    for person in ([2.0**60, 1], np.array([2**53, 2**53 + 1], object), [2**64, 2**64 + 1]):
+        with pytest.raises(ValueError, match="person must be an array of integers"):
+            log(person)
+    with pytest.raises(ValueError, match="masked"):
+        log(np.ma.masked_array([1, 2], [False, True]))
+
+
+def test_logs_of_nobody_look_like_others() -> None:
+    """An error told a log of nobody from that of one person."""
+    empty = np.zeros((0, 2))
+    nobody = ContinuousLog.of_arrays(
+        SCHEMA, person=[], state=empty, action=[], next_state=empty, reward=[], terminated=[]
+    )
+    assert fit_continuous_model(nobody, epsilon=1, rng=0, order=2).persons >= 1
+    log = walks(3, 0)
+    without_rows = replace(log, offsets=np.append(log.offsets, log.offsets[-1]))
+    assert fit_continuous_model(without_rows, epsilon=1, rng=0, order=2).persons >= 1
+
+
+def test_what_is_wrong_is_refused_before_the_charge() -> None:
+    accountant, log = RdpAccountant(), walks(3, 0)
+    many = ContinuousSchema(
+        state={f"x{i}": Number(low=0, high=1) for i in range(20)},
+        action={"push": Number(low=-1, high=1, levels=3)},
+        terminates=True,
+    )
+    rows = np.zeros((1, 20))
+    wide = ContinuousLog.of_arrays(
+        many, person=[1], state=rows, action=[0], next_state=rows, terminated=[0]
+    )
+    with pytest.raises(ValueError, match="fewer columns"):
+        fit_continuous_model(wide, epsilon=1, order=3, accountant=accountant)
+    with pytest.raises(ValueError, match="design must be a Design"):
+        fit_continuous_model(log, epsilon=1, design=3, accountant=accountant)  # type: ignore[arg-type]
+    assert not accountant.rdp.any()
+    for wrong in ({"scales": -1}, {"rounds": (1, 1)}, {"orders": ()}, {"starts": 0.99}):
+        with pytest.raises(ValueError, match="must"):
+            Design(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_cost_of_a_stream_is_read_only() -> None:
+    stream = MomentStream(walks(2, 0), MomentsMechanism(sigma=5.0), 0)
+    with pytest.raises(AttributeError, match="cost of a MomentStream is read-only"):
+        stream.cost = MomentsMechanism(sigma=50.0).cost
 
 
 @pytest.mark.parametrize("relation", [AddRemovePerson(), ReplaceLoggedStep()], ids=str)

@@ -1,6 +1,9 @@
 """Of whatever users make, no public attribute can be changed that a guarantee rests on."""
 
+import copy
 import inspect
+import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,34 @@ def test_no_attribute_that_a_guarantee_rests_on_can_be_assigned(
                     continue
                 writable.append(f"{name}.{each}")
     assert not writable
+
+
+@pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
+def test_no_statement_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy with another epsilon in its guarantee was saved as such, and shared."""
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for name, thing in made().items():
+        for each in ("guarantee", "statement"):
+            table = inspect.getattr_static(thing, each, None) and getattr(thing, each, None)
+            if isinstance(table, Mapping):
+                found[name] = table
+    private = calls.table()["PSRL.private"]
+    agent = private.function(**private.given())
+    agent.learn(2)
+    policy = agent.to_policy()
+    assert policy.guarantee is not None
+    found["to_policy"] = policy.guarantee
+    assert {"Released", "to_policy"} <= {*found}
+    for table in found.values():
+        before = copy.deepcopy(table)
+        with pytest.raises(TypeError):
+            table["epsilon"] = 1e-9
+        with pytest.raises((TypeError, AttributeError)):
+            table.update(epsilon=1e-9)
+        with pytest.raises((TypeError, AttributeError)):
+            table["caveats"].append("none")
+        assert pickle.loads(pickle.dumps(table)) == table == before
 
 
 def test_a_relation_is_about_episodes_as_long_as_it_says() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
-from privrl.costs.base import Together, pure_ratio
+from privrl.costs.base import Together, pure_ratio, zcdp_rho
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Schema
@@ -171,6 +172,19 @@ def test_every_target_is_met_and_saved(kind: Any, target: Any) -> None:
     again = type(fitted(model)).from_dict(data)
     assert again.target == target
     assert again.to_dict() == data
+
+
+def test_a_rho_holds_at_all_orders() -> None:
+    """Of Laplace noise a divergence over its order is largest as the order falls to 1."""
+    X, y = records()
+    target = ZeroConcentratedDP(0.1)
+    model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], target=target, mechanism="laplace")
+    model.fit(X, y)
+    rho = zcdp_rho(model.cost_)
+    assert rho is not None
+    assert rho <= Fraction(model.guarantee["rho"]) <= Fraction("0.1")
+    orders = 1 + np.logspace(-9, 3, 50)
+    assert (model.cost_.rdp(orders) <= model.guarantee["rho"] * orders).all()
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "dirichlet", "dkl"])
