@@ -7,7 +7,10 @@ import pytest
 
 MAKE = 'gymnasium.make("privrl/RiverSwim-v0").reset(seed=0)'
 NAMES = 'print(*sorted(name for name in gymnasium.registry if name.startswith("privrl/")))'
-IDS = ("Blackjack", "CartPole", "Released", "RiverSwim", "RiverSwimDPS", "Tabular")
+IDS = (
+    "Blackjack", "CartPole", "Released", "ReleasedContinuous", "RiverSwim", "RiverSwimDPS",
+    "Tabular",
+)  # fmt: skip
 
 
 def output(code: str) -> str:
