@@ -19,6 +19,7 @@ from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 
 _PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
+_MOST_STEPS = 2**40  # more than anybody has, and an integer of NumPy
 _POINTS: Final = 24  # of the grid of a leader's chance
 _ITERATIONS: Final = 30
 _SQUARES: Final = (0.3, 0.3)  # mean and deviation of the excess of squared chances, beforehand
@@ -80,7 +81,7 @@ def usual_steps(facts: LogFacts) -> int:
 
     With fewer steps, each has less noise. The number is half of the mean length of a trajectory.
     """
-    return int(np.ceil(_PART * facts.episodes * facts.steps))
+    return int(min(np.ceil(_PART * facts.episodes * facts.steps), _MOST_STEPS))
 
 
 def release_visits(

@@ -357,6 +357,7 @@ def shares() -> "pd.Series[float]":
     spec = SweepSpec(
         methods=(Method(sampler="non-private", schedule="geometric", alpha=10.0), DIFFUSE),
         epsilons=(0.1, 1.0),
+        renyi_order=2,
         runs=100,
     )
     return run_sweep(spec).results.groupby("epsilon")["optimal_share"].mean()
@@ -376,7 +377,7 @@ def test_reward_kept_with_a_geometric_schedule(shares, epsilon: float, least: fl
 def test_reward_kept_with_a_draw_every_episode() -> None:
     """What the same budgets buy without a schedule, and without privacy: 0.034, 0.16, 0.978."""
     free = Method(sampler="non-private", schedule="every-episode", alpha=10.0)
-    spec = SweepSpec(methods=(free, PUBLISHED), epsilons=(0.1, 1.0), runs=8)
+    spec = SweepSpec(methods=(free, PUBLISHED), epsilons=(0.1, 1.0), renyi_order=2, runs=8)
     shares = run_sweep(spec).results.groupby("epsilon")["optimal_share"].mean()
     assert shares[0.1] < 0.06
     assert 0.1 < shares[1.0] < 0.25

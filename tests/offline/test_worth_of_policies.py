@@ -167,7 +167,7 @@ def test_bounds_hold() -> None:
         for behaviour in BEHAVIOURS:
             chances = world.behaviour(behaviour)
             log = simulate_log(world, chances, 4000, rng)
-            for epsilon, delta in ((30.0, None), (1.0, None), (3.0, 1e-6), (0.3, 1e-6)):
+            for epsilon, delta in ((30.0, 0.0), (1.0, 0.0), (3.0, 1e-6), (0.3, 1e-6)):
                 options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": rng}
                 found = fit_policy(log, admissible=world.admissible, **options)
                 before = worth_of(world, np.full(world.n_states, -1), chances)
