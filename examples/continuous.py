@@ -10,7 +10,7 @@ through Gymnasium's interface, as any other agent could. Needs NumPy and Gymnasi
 import gymnasium as gym
 import numpy as np
 
-from privrl.continuous import fit_continuous_model
+from privrl.continuous import fit_continuous_model, plan_continuous
 from privrl.continuous.tasks import TASKS
 from privrl.envs import register_envs
 
@@ -62,7 +62,7 @@ def main() -> None:
     env = gym.make("privrl/ReleasedContinuous-v0", released=model)
     weights = train(env, rng)
     earned = task.mean_return(lambda s: (features(s) @ weights).argmax(axis=1), rng)
-    planned = task.mean_return(model.policy().act, rng)
+    planned = task.mean_return(plan_continuous(model).act, rng)
     print(f"random actions:          {task.random_return(rng):8.0f}")
     print(f"trained in the release:  {earned:8.0f}")
     print(f"planned in the release:  {planned:8.0f}")

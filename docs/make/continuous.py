@@ -121,7 +121,7 @@ def measure(path: Path, tasks: list[str], persons: list[int], seeds: int) -> Non
                         given = (
                             {"reward": task.reward, "ends": task.ends} if kind == "public" else {}
                         )
-                        policy = model.policy(discount=task.discount, **given)
+                        policy = plan_continuous(model, discount=task.discount, **given)
                         value = task.mean_return(policy.act, np.random.default_rng(7), _EPISODES)
                         add(name, n, epsilon, kind, seed, f"{value:.2f}", f"{took:.1f}")
                         print(name, n, epsilon, kind, seed, f"{value:.1f} {took:.0f} s", flush=True)

@@ -5,10 +5,9 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,6 @@ from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
-
-if TYPE_CHECKING:
-    from privrl.continuous.environment import ReleasedContinuousEnv
-    from privrl.continuous.policy import ContinuousPolicy
 
 _FORMAT: Final = "privrl continuous model, 1"
 _PAGE, _TABLES = "model.json", "tables.npz"
@@ -209,27 +204,6 @@ class ContinuousModel:
                 place += 1
         inside: FloatArray = self.schema.inside(found[None])[0]
         return inside
-
-    def policy(
-        self,
-        *,
-        reward: Reward | None = None,
-        ends: Ends | None = None,
-        discount: float = 0.99,
-        caution: float = 0.25,
-    ) -> "ContinuousPolicy":
-        """Return a plan in this model, at no further cost of privacy; see `plan_continuous`."""
-        planning = import_module("privrl.continuous.policy")  # which needs this module
-        policy: ContinuousPolicy = planning.plan_continuous(
-            self, reward=reward, ends=ends, discount=discount, caution=caution
-        )
-        return policy
-
-    def environment(self, **options: Any) -> "ReleasedContinuousEnv":
-        """Return a Gymnasium environment that plays the model; see `ReleasedContinuousEnv`."""
-        module = import_module("privrl.continuous.environment")  # which needs this module
-        env: ReleasedContinuousEnv = module.ReleasedContinuousEnv(released=self, **options)
-        return env
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model into a folder, ``model.json`` and ``tables.npz``.

@@ -10,14 +10,14 @@ from continuous_worlds import SCHEMA, walks
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.accounting.targets import PureDP, Target
 from privrl.audit import audit_replay
-from privrl.continuous import (
-    ContinuousLog,
+from privrl.continuous import ContinuousLog, fit_continuous_model
+from privrl.continuous.moments import (
+    GRAINS,
     MomentsMechanism,
     MomentStream,
     ReplaceLoggedStep,
-    fit_continuous_model,
+    sensitivity,
 )
-from privrl.continuous.moments import GRAINS, sensitivity
 from privrl.costs import Relation, ReplaceRecord
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 
