@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Ends, Reward
 from privrl.continuous.schema import Choice
+from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
 
 

@@ -17,7 +17,7 @@ from privrl.continuous.features import Basis
 from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
-from privrl.files.files import check_stated, save_all, text_writer
+from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
@@ -213,6 +213,16 @@ class ContinuousModel:
         ValueError
             If the model is not private, or ``path`` is a file.
         """
+        save_page(Path(path), self.files())
+
+    def files(self) -> dict[str, Write]:
+        """Return a function that writes each file of `save`.
+
+        Raises
+        ------
+        ValueError
+            If the model is not private.
+        """
         if self.statement is None:
             raise ValueError(
                 "a model that was fitted without privacy must not be saved: share it as data."
@@ -227,7 +237,7 @@ class ContinuousModel:
         if self.ends is not None:
             arrays["ends"] = self.ends
         page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
-        save_page(Path(path), _PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
+        return page_files(_PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -286,16 +296,8 @@ class ContinuousModel:
         return found
 
 
-def save_page(
-    folder: Path,
-    name: str,
-    format_: str,
-    *,
-    statement: dict[str, Any],
-    entries: dict[str, Any],
-    arrays: dict[str, FloatArray],
-) -> None:
-    """Write a page of plain data and its arrays into a folder.
+def save_page(folder: Path, files: dict[str, Write]) -> None:
+    """Write the files of a page into a folder.
 
     Raises
     ------
@@ -304,6 +306,18 @@ def save_page(
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path must be a folder, got {str(folder)!r}, which is a file.")
+    save_all(folder, files)
+
+
+def page_files(
+    name: str,
+    format_: str,
+    *,
+    statement: dict[str, Any],
+    entries: dict[str, Any],
+    arrays: dict[str, FloatArray],
+) -> dict[str, Write]:
+    """Return functions that write a page of plain data and its arrays."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     raw = file.getvalue()
@@ -311,7 +325,7 @@ def save_page(
     page |= judge_by(name, {"guarantee": statement}).said
     page |= entries | {"tables_sha256": hashlib.sha256(raw).hexdigest()}
     text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
-    save_all(folder, {_TABLES: lambda out: out.write(raw), name: text_writer(f"{text}\n")})
+    return {_TABLES: bytes_writer(raw), name: text_writer(f"{text}\n")}
 
 
 def load_page(

@@ -34,7 +34,6 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl._checks import check_is
 from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
@@ -45,7 +44,7 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_is, check_positive
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
