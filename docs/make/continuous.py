@@ -193,7 +193,10 @@ goals ask for ten. Design constants were tuned on Pendulum, MountainCar and Cart
 {header}
 {chr(10).join(main)}
 
-## Tasks that nothing was tuned on
+## Other tasks
+
+No design constant was tuned on them. The drift of the regulator with 8 dimensions was changed from 1.01 to 0.96 after its
+results were seen, so its rows are no independent test.
 
 {header}
 {chr(10).join(others)}
