@@ -12,6 +12,7 @@ import numpy as np
 
 from privrl._registration import register_envs
 from privrl.continuous import fit_continuous_model
+from privrl.continuous import plan_continuous
 from privrl.continuous.tasks import TASKS
 
 PERSONS, EPSILON = 2000, 1.0
@@ -62,7 +63,7 @@ def main() -> None:
     env = gym.make("privrl/ReleasedContinuous-v0", released=model)
     weights = train(env, rng)
     earned = task.mean_return(lambda s: (features(s) @ weights).argmax(axis=1), rng)
-    planned = task.mean_return(model.policy().act, rng)
+    planned = task.mean_return(plan_continuous(model).act, rng)
     print(f"random actions:          {task.random_return(rng):8.0f}")
     print(f"trained in the release:  {earned:8.0f}")
     print(f"planned in the release:  {planned:8.0f}")

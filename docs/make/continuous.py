@@ -121,7 +121,7 @@ def measure(path: Path, tasks: list[str], persons: list[int], seeds: int) -> Non
                         given = (
                             {"reward": task.reward, "ends": task.ends} if kind == "public" else {}
                         )
-                        policy = model.policy(discount=task.discount, **given)
+                        policy = plan_continuous(model, discount=task.discount, **given)
                         value = task.mean_return(policy.act, np.random.default_rng(7), _EPISODES)
                         add(name, n, epsilon, kind, seed, f"{value:.2f}", f"{took:.1f}")
                         print(name, n, epsilon, kind, seed, f"{value:.1f} {took:.0f} s", flush=True)
@@ -193,7 +193,10 @@ goals ask for ten. Design constants were tuned on Pendulum, MountainCar and Cart
 {header}
 {chr(10).join(main)}
 
-## Tasks that nothing was tuned on
+## Other tasks
+
+No design constant was tuned on them. The drift of the regulator with 8 dimensions was changed from 1.01 to 0.96 after its
+results were seen, so its rows are no independent test.
 
 {header}
 {chr(10).join(others)}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-_WITH_MODEL = {"from_model", "discount", "out", "force", "as_json", "report"}  # options
+WITH_MODEL = {"from_model", "discount", "out", "force", "as_json", "report"}  # options
 
 
 @release_command("fit-policy")
@@ -59,10 +59,10 @@ def fit_policy(
 
     check_discount(discount)
     if from_model is not None:
-        _check_alone(release.context)
+        check_alone(release.context)
         policy = _planned(from_model, release, discount)
         guarantee = policy.statement
-        written = release.save({"policy.json": policy_writer(policy)}, guarantee, _WITH_MODEL)
+        written = release.save({"policy.json": policy_writer(policy)}, guarantee, WITH_MODEL)
     elif data is None or schema is None:
         raise ValueError("give a log and its --schema, or --from-model.")
     else:
@@ -79,7 +79,7 @@ def fit_policy(
             written = release.save({"policy.json": policy_writer(policy)}, guarantee)
     _print_policy(policy)
     if from_model is not None:
-        _print_statement(policy.statement)
+        print_statement(policy.statement)
     release.answer |= {
         "states": policy.n_states,
         "actions": policy.n_actions,
@@ -89,12 +89,12 @@ def fit_policy(
     release.finish("policy.json", guarantee, written, also=f", {unit}")
 
 
-def _check_alone(context: typer.Context) -> None:
+def check_alone(context: typer.Context) -> None:
     """Check that no option of a log is given with a model."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT" and name not in _WITH_MODEL:
+        if source is not None and source.name != "DEFAULT" and name not in WITH_MODEL:
             other = "a log" if name == "data" else f"--{name.replace('_', '-')}"
             raise ValueError(f"--from-model cannot be combined with {other}; leave out one.")
 
@@ -175,7 +175,7 @@ def _print_policy(policy: "ReleasedPolicy") -> None:
         OUT.print(f"and {policy.n_states - _MOST_SHOWN} more states, in policy.json")
 
 
-def _print_statement(statement: dict[str, Any]) -> None:
+def print_statement(statement: dict[str, Any]) -> None:
     """Print the cost of a model, to which a policy from it adds nothing."""
     epsilon = up(statement["epsilon"])
     if "order" in statement:

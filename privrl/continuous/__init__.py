@@ -1,10 +1,9 @@
 """Private models and policies for continuous states, from logs: one release of moments."""
 
 from privrl.continuous.environment import ReleasedContinuousEnv
-from privrl.continuous.fitting import Design, fit_continuous_model
+from privrl.continuous.fitting import fit_continuous_model
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel
-from privrl.continuous.moments import MomentsMechanism, MomentStream, ReplaceLoggedStep
 from privrl.continuous.policy import ContinuousPolicy, plan_continuous
 from privrl.continuous.reading import read_continuous_log
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
@@ -15,12 +14,8 @@ __all__ = [
     "ContinuousModel",
     "ContinuousPolicy",
     "ContinuousSchema",
-    "Design",
-    "MomentStream",
-    "MomentsMechanism",
     "Number",
     "ReleasedContinuousEnv",
-    "ReplaceLoggedStep",
     "fit_continuous_model",
     "plan_continuous",
     "read_continuous_log",

@@ -5,10 +5,9 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +17,17 @@ from privrl.continuous.features import Basis
 from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
-from privrl.files.files import check_stated, save_all, text_writer
+from privrl.files.files import Write
+from privrl.files.files import bytes_writer
+from privrl.files.files import check_stated
+from privrl.files.files import save_all
+from privrl.files.files import text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
-
-if TYPE_CHECKING:
-    from privrl.continuous.environment import ReleasedContinuousEnv
-    from privrl.continuous.policy import ContinuousPolicy
 
 _FORMAT: Final = "privrl continuous model, 1"
 _PAGE, _TABLES = "model.json", "tables.npz"
@@ -211,27 +210,6 @@ class ContinuousModel:
         inside: FloatArray = self.schema.inside(found[None])[0]
         return inside
 
-    def policy(
-        self,
-        *,
-        reward: Reward | None = None,
-        ends: Ends | None = None,
-        discount: float = 0.99,
-        caution: float = 0.25,
-    ) -> "ContinuousPolicy":
-        """Return a plan in this model, at no further cost of privacy; see `plan_continuous`."""
-        planning = import_module("privrl.continuous.policy")  # which needs this module
-        policy: ContinuousPolicy = planning.plan_continuous(
-            self, reward=reward, ends=ends, discount=discount, caution=caution
-        )
-        return policy
-
-    def environment(self, **options: Any) -> "ReleasedContinuousEnv":
-        """Return a Gymnasium environment that plays the model; see `ReleasedContinuousEnv`."""
-        module = import_module("privrl.continuous.environment")  # which needs this module
-        env: ReleasedContinuousEnv = module.ReleasedContinuousEnv(released=self, **options)
-        return env
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model into a folder, ``model.json`` and ``tables.npz``.
 
@@ -239,6 +217,16 @@ class ContinuousModel:
         ------
         ValueError
             If the model is not private, or ``path`` is a file.
+        """
+        save_page(Path(path), self.files())
+
+    def files(self) -> dict[str, Write]:
+        """Return a function that writes each file of `save`.
+
+        Raises
+        ------
+        ValueError
+            If the model is not private.
         """
         if self.statement is None:
             raise ValueError(
@@ -254,7 +242,7 @@ class ContinuousModel:
         if self.ends is not None:
             arrays["ends"] = self.ends
         page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
-        save_page(Path(path), _PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
+        return page_files(_PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -313,16 +301,8 @@ class ContinuousModel:
         return found
 
 
-def save_page(
-    folder: Path,
-    name: str,
-    format_: str,
-    *,
-    statement: dict[str, Any],
-    entries: dict[str, Any],
-    arrays: dict[str, FloatArray],
-) -> None:
-    """Write a page of plain data and its arrays into a folder.
+def save_page(folder: Path, files: dict[str, Write]) -> None:
+    """Write the files of a page into a folder.
 
     Raises
     ------
@@ -331,6 +311,18 @@ def save_page(
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path must be a folder, got {str(folder)!r}, which is a file.")
+    save_all(folder, files)
+
+
+def page_files(
+    name: str,
+    format_: str,
+    *,
+    statement: dict[str, Any],
+    entries: dict[str, Any],
+    arrays: dict[str, FloatArray],
+) -> dict[str, Write]:
+    """Return functions that write a page of plain data and its arrays."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     raw = file.getvalue()
@@ -338,7 +330,7 @@ def save_page(
     page |= judge_by(name, {"guarantee": statement}).said
     page |= entries | {"tables_sha256": hashlib.sha256(raw).hexdigest()}
     text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
-    save_all(folder, {_TABLES: lambda out: out.write(raw), name: text_writer(f"{text}\n")})
+    return {_TABLES: bytes_writer(raw), name: text_writer(f"{text}\n")}
 
 
 def load_page(

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from privrl.continuous.features import Basis
-from privrl.continuous.model import ContinuousModel, load_page, save_page
+from privrl.continuous.model import ContinuousModel, load_page, page_files, save_page
 from privrl.continuous.planning import (
     MOST_ON_GRID,
     Ends,
@@ -21,8 +21,10 @@ from privrl.continuous.planning import (
 )
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.envs.released import checked_statement
+from privrl.files.files import Write
 from privrl.files.fixed import read_only
-from privrl.numerics.checks import check_between, check_is
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT: Final = "privrl continuous policy, 1"
@@ -96,11 +98,20 @@ class ContinuousPolicy:
         ValueError
             If the model was not private, or ``path`` is a file.
         """
+        save_page(Path(path), self.files())
+
+    def files(self) -> dict[str, Write]:
+        """Return a function that writes each file of `save`.
+
+        Raises
+        ------
+        ValueError
+            If the model was not private.
+        """
         if self.statement is None:
             raise ValueError("a policy of a fit without privacy must not be saved: it is data.")
         page = {"schema": self.schema.plain(), "kind": self.kind, "discount": self.discount}
-        save_page(
-            Path(path),
+        return page_files(
             _PAGE,
             _FORMAT,
             statement=self.statement,

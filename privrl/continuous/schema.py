@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
+from privrl.files.files import read_bytes
 from privrl.files.plain import listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_finite, check_is
@@ -92,6 +93,7 @@ class Choice:
 
 
 Column = Number | Choice
+_MOST_ACTIONS: Final = 10_000  # a planner predicts each of them in each state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +176,12 @@ class ContinuousSchema:
         if self.reward is not None:
             check_is("reward", self.reward, Number)
         check_is("terminates", self.terminates, bool)
+        sizes = [_n_levels(column) for column in self.action.values()]
+        if math.prod(sizes) > _MOST_ACTIONS:
+            raise ValueError(
+                f"action must have at most {_MOST_ACTIONS} combinations of levels, got "
+                f"{math.prod(sizes)}."
+            )
         grids = [_levels(column) for column in self.action.values()]
         levels = np.array(list(product(*grids)), np.float64)
         levels.setflags(write=False)
@@ -259,15 +267,21 @@ class ContinuousSchema:
             If the file cannot be read.
         """
         try:
-            return cls.of(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.of(tomllib.loads(read_bytes(Path(path)).decode("utf-8-sig")))
+        except RecursionError:
+            raise ValueError(f"{Path(path).name}: brackets are nested too deeply.") from None
         except ValueError as error:
             raise ValueError(f"{Path(path).name}: {error}") from None
+
+
+def _n_levels(column: Column) -> int:
+    return len(column.values) if isinstance(column, Choice) else column.levels or 2
 
 
 def _levels(column: Column) -> list[float]:
     if isinstance(column, Choice):
         return [float(k) for k in range(len(column.values))]
-    return np.linspace(column.low, column.high, column.levels or 2).tolist()
+    return np.linspace(column.low, column.high, _n_levels(column)).tolist()
 
 
 def _inside(columns: Mapping[str, Column], values: FloatArray) -> FloatArray:

@@ -18,7 +18,9 @@ from privrl.continuous import (
     ContinuousPolicy,
     ContinuousSchema,
     Number,
+    ReleasedContinuousEnv,
     fit_continuous_model,
+    plan_continuous,
     read_continuous_log,
 )
 from privrl.continuous.tasks import TASKS, regulator
@@ -46,8 +48,8 @@ def test_categories_are_learned() -> None:
     after = model.predict(state, np.zeros((3, 1)))
     np.testing.assert_array_equal(after.state[:, 1], [1, 2, 0])
     assert (after.chances[1][[0, 1, 2], [1, 2, 0]] > 0.8).all()
-    check_env(model.environment(), skip_render_check=True)
-    assert model.policy(discount=0.9).act(state).shape == (3,)
+    check_env(ReleasedContinuousEnv(released=model), skip_render_check=True)
+    assert plan_continuous(model, discount=0.9).act(state).shape == (3,)
 
 
 def test_more_persons_make_predictions_surer() -> None:
@@ -90,7 +92,7 @@ def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_pa
     np.testing.assert_array_equal(before.state, after.state)
     np.testing.assert_array_equal(before.ends, after.ends)
     assert again.statement == model.statement
-    policy = model.policy(discount=0.95)
+    policy = plan_continuous(model, discount=0.95)
     policy.save(tmp_path / "policy")
     states = np.random.default_rng(0).uniform([-1, 0], [1, 1], (50, 2))
     loaded = ContinuousPolicy.load(tmp_path / "policy")
@@ -130,7 +132,7 @@ def test_fits_without_privacy_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="without privacy"):
         model.save(tmp_path)
     with pytest.raises(ValueError, match="without privacy"):
-        model.policy().save(tmp_path)
+        plan_continuous(model).save(tmp_path)
 
 
 def test_the_environment_is_one_of_gymnasium(model: ContinuousModel, tmp_path: Path) -> None:
@@ -159,13 +161,14 @@ def test_a_pendulum_is_swung_up(private: bool) -> None:
     task = TASKS["Pendulum"]()
     log = task.log(1000, np.random.default_rng(1))
     model = fit_continuous_model(log, epsilon=5.1 if private else None, private=private, rng=0)
-    assert task.mean_return(model.policy().act, np.random.default_rng(7)) > -160
+    assert task.mean_return(plan_continuous(model).act, np.random.default_rng(7)) > -160
 
 
 def test_many_dimensions_are_planned_by_features() -> None:
     task = regulator(8)
     log = task.log(2000, np.random.default_rng(1))
-    policy = fit_continuous_model(log, epsilon=5.1, rng=0).policy(discount=task.discount)
+    model = fit_continuous_model(log, epsilon=5.1, rng=0)
+    policy = plan_continuous(model, discount=task.discount)
     assert policy.kind == "features"
     rng = np.random.default_rng(7)
     assert task.mean_return(policy.act, rng) > 0.7 * task.random_return(np.random.default_rng(7))
@@ -178,7 +181,7 @@ def test_no_noise_stops_a_fit_that_was_paid_for(persons: int, epsilon: float) ->
         model = fit_continuous_model(walks(persons, seed), epsilon=epsilon, rng=seed)
         after = model.predict(np.zeros((1, 2)), np.zeros((1, 1)))
         assert np.isfinite(after.state).all()
-        assert np.isfinite(model.environment().reset(seed=0)[0]).all()
+        assert np.isfinite(ReleasedContinuousEnv(released=model).reset(seed=0)[0]).all()
 
 
 def test_an_empty_log_is_fitted() -> None:
@@ -320,8 +323,8 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
     data = ContinuousLog.of_arrays(bare, person=[1], state=[0], action=[0], next_state=[1])
     model = fit_continuous_model(data, epsilon=1, rng=0, order=2)
     with pytest.raises(ValueError, match="reward must be given"):
-        model.policy()
+        plan_continuous(model)
     with pytest.raises(ValueError, match="reward must be given"):
-        model.environment()
+        ReleasedContinuousEnv(released=model)
     with pytest.raises(ValueError, match="discount"):
-        model.policy(reward=lambda s, a, n: n[:, 0], discount=0)
+        plan_continuous(model, reward=lambda s, a, n: n[:, 0], discount=0)

@@ -772,7 +772,6 @@ def table() -> dict[str, Valid]:
     number = continuous.Number(low=0, high=1, levels=2)
     add("Number", continuous.Number, low=0.0, high=1.0, periodic=False, levels=3)
     add("Choice", continuous.Choice, values=("a", "b"))
-    add("Design", continuous.Design, scales=0.05)
     numeric = continuous.ContinuousSchema(
         state={"s": number}, action={"a": number}, reward=number, person="p", reward_column="r"
     )
@@ -789,10 +788,6 @@ def table() -> dict[str, Valid]:
     smooth = continuous.fit_continuous_model(numbers, epsilon=1.0, rng=0, order=2)
     add("plan_continuous", continuous.plan_continuous, model=smooth, discount=0.9, caution=0.5)
     add("ReleasedContinuousEnv", continuous.ReleasedContinuousEnv, released=smooth, horizon=5)
-    add("MomentsMechanism", continuous.MomentsMechanism, sigma=2.0, relation=person)
-    moments = continuous.MomentsMechanism(sigma=2.0)
-    add("MomentStream", continuous.MomentStream, lambda: both(log=numbers, mechanism=moments))
-    add("ReplaceLoggedStep", continuous.ReplaceLoggedStep)
 
     # ledger
     add("Budget", ledger.Budget, epsilon=1.0, delta=1e-5)

@@ -30,7 +30,10 @@ SECONDS = 5.0  # of processor time for one case
 WAITS = 20.0  # of wall time: for what waits
 MEMORY = 1 << 30  # bytes beyond what is loaded already
 
-RELEASES = ("histogram", "naive-bayes", "bayes-net", "fit-model", "fit-policy")
+RELEASES = (
+    *("histogram", "naive-bayes", "bayes-net"),
+    *("fit-model", "fit-policy", "fit-continuous"),
+)
 # NumPy's and Python's readers of arguments refuse wrong types so, and say what they got.
 ALLOWED = (ValueError, TypeError, OSError, ImportError)
 _NOT = (UnicodeError, NotImplementedError)
