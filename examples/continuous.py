@@ -10,9 +10,7 @@ through Gymnasium's interface, as any other agent could. Needs NumPy and Gymnasi
 import gymnasium as gym
 import numpy as np
 
-from privrl._registration import register_envs
-from privrl.continuous import fit_continuous_model
-from privrl.continuous import plan_continuous
+from privrl.continuous import fit_continuous_model, plan_continuous
 from privrl.continuous.tasks import TASKS
 
 PERSONS, EPSILON = 2000, 1.0
@@ -59,7 +57,6 @@ def main() -> None:
     """Release, train, judge."""
     task, rng = TASKS["Pendulum"](), np.random.default_rng(0)
     model = fit_continuous_model(task.log(PERSONS, rng), epsilon=EPSILON, rng=0)
-    register_envs()
     env = gym.make("privrl/ReleasedContinuous-v0", released=model)
     weights = train(env, rng)
     earned = task.mean_return(lambda s: (features(s) @ weights).argmax(axis=1), rng)

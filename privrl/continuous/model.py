@@ -17,11 +17,7 @@ from privrl.continuous.features import Basis
 from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
-from privrl.files.files import Write
-from privrl.files.files import bytes_writer
-from privrl.files.files import check_stated
-from privrl.files.files import save_all
-from privrl.files.files import text_writer
+from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by

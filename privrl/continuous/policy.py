@@ -23,8 +23,7 @@ from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.envs.released import checked_statement
 from privrl.files.files import Write
 from privrl.files.fixed import read_only
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT: Final = "privrl continuous policy, 1"

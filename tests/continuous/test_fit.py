@@ -75,7 +75,7 @@ def test_statements_name_the_budget(target: RenyiDP | ZeroConcentratedDP) -> Non
 
 
 def test_statements_cannot_be_changed(model: ContinuousModel) -> None:
-    policy = model.policy(discount=0.9)
+    policy = plan_continuous(model, discount=0.9)
     for released in (model, policy):
         assert released.statement is not None
         with pytest.raises(TypeError, match="read-only"):

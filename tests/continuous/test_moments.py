@@ -13,17 +13,18 @@ from continuous_worlds import SCHEMA, walks
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.accounting.targets import PureDP, Target
 from privrl.audit import audit_replay
-from privrl.continuous import ContinuousLog, fit_continuous_model
+from privrl.continuous import ContinuousLog, fit_continuous_model, moments
+from privrl.continuous.features import Basis
+from privrl.continuous.fitting import Design
+from privrl.continuous.fitting import _rows as _feature_rows
 from privrl.continuous.moments import (
     GRAINS,
     MomentsMechanism,
     MomentStream,
-    Number,
     ReplaceLoggedStep,
     sensitivity,
 )
-from privrl.continuous.features import Basis
-from privrl.continuous.fitting import _rows as _feature_rows
+from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs import Relation, ReplaceRecord
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 
