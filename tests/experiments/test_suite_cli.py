@@ -103,7 +103,7 @@ def test_users_are_a_preset(tmp_path: Path) -> None:
     result = run(*arguments, "--epsilons", "1", "--backend", "sequential", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     assert "Queue3, 1k" in result.output
-    assert "Privacy unit: replace-episode" in " ".join(result.output.split())
+    assert "Privacy unit: one episode replaced" in " ".join(result.output.split())
     assert preset("users").episodes == (100_000, 1_000_000)
 
 

@@ -153,7 +153,7 @@ def answered(line: str):
 def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trained = answered("train --env privrl/RiverSwim-v0 --episodes 3 --out a")
-    assert trained["guarantee"]["epsilon"] == 1
+    assert 0.5 < trained["guarantee"]["epsilon_delta"] <= 1
     assert trained["worth"]["policy"] <= trained["worth"]["optimum"]
     assert all(Path(file).is_file() for file in trained["files"])
     played = answered("play a --episodes 5 --seed 0")
