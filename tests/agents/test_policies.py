@@ -193,7 +193,7 @@ def damaged(**changes: Any) -> str:
     ("text", "words"),
     [
         ("no JSON", "Expecting value"),
-        ("\xff\xd8", "it must be JSON in UTF-8, and is another kind of file"),
+        ("\xff\xd8", "it must be JSON in UTF-8, but is another kind of file"),
         ("[]", "format must be"),
         (damaged(format="privrl policy, 2"), "privrl.offline.load_policy reads it"),
         (damaged(more=1), "'more' are not so"),

@@ -152,7 +152,9 @@ def test_earlier_files_are_kept_unless_forced(folder: Path) -> None:
         ([*FIT[1:], "--relation", "step"], "relation must be"),
         ([*FIT[1:], "--separator", "ab"], "separator must be"),
         ([*FIT[1:], "--discount", 0.5], "discount needs --from-model"),
-        ([*FIT[1:], "--report"], "report has no pages"),
+        pytest.param(
+            [*FIT[1:], "--report"], "report has no pages", marks=pytest.mark.needs("bokeh")
+        ),
         (["log.csv", "--schema", "log.csv"], "log.csv: "),
         (["log.csv", "--schema", "none.toml"], "none.toml"),
         (["log.csv", "--schema", "many.toml"], "at most 10000 combinations"),

@@ -344,7 +344,7 @@ def test_two_halves_of_different_models_are_refused(tmp_path):
     (one / "tables.npz").write_bytes(whole)
     load_released(one)
     (one / "model.json").write_bytes((other / "model.json").read_bytes())
-    with pytest.raises(ValueError, match="get or make both again"):
+    with pytest.raises(ValueError, match="fetch or write both anew"):
         load_released(one)
 
 

@@ -124,6 +124,7 @@ TOYS = ["--schedule=geometric:2", "--sampler=toy", "--agent=toy"]
 MANY = ["--schedules=geometric:2", "--samplers=toy,noisy-counts", "--agents=toy,psrl"]
 
 
+@pytest.mark.needs("bokeh")
 def test_train_and_report() -> None:
     said = run("train", "--env=Toy-v0", "--episodes=9", "--report", *TOYS)
     assert "(1, 1e-05)-differential privacy; privacy unit: replace one step" in said
@@ -132,6 +133,7 @@ def test_train_and_report() -> None:
     assert 0.99 < statement["guarantee"]["epsilon_delta"] <= 1
 
 
+@pytest.mark.needs("bokeh")
 def test_sweep_and_report() -> None:
     size = ["--env=Toy-v0", "--episodes=9", "--horizon=5", "--runs=2", "--epsilons=1,10"]
     said = run("sweep", *size, "--backend=sequential", "--report", *MANY)
@@ -143,6 +145,7 @@ def test_sweep_and_report() -> None:
     assert (private["epsilon_delta"] <= private["epsilon"]).all()
 
 
+@pytest.mark.needs("bokeh")
 def test_suite_and_report() -> None:
     save_tables("toy.npz", MDP)
     size = ["--tasks=toy.npz", "--episodes=9", "--runs=2", "--epsilons=none,1"]
@@ -151,6 +154,7 @@ def test_suite_and_report() -> None:
     assert set(pd.read_csv("out/suite.csv")["agent"]) == {"toy", "psrl"}
 
 
+@pytest.mark.needs("bokeh")
 def test_a_report_of_agents_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     size = ["--env=Toy-v0", "--episodes=9", "--horizon=5", "--runs=2", "--epsilons=1"]
     run("sweep", *size, "--backend=sequential", "--report", *MANY)
