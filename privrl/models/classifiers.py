@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+    from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
     from sklearn.utils.validation import (  # type: ignore[import-untyped]
         check_is_fitted,
         validate_data,
@@ -110,6 +111,23 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         """Return each record's likeliest class, shape (n,)."""
         likeliest = self._scores(X).argmax(axis=1)
         return self.classes_[likeliest]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the part of records whose class is predicted: an exact number about them.
+
+        Raises
+        ------
+        ValueError
+            If a record does not fit, or a class cannot be compared; the message shows none.
+        """
+        predicted = self.predict(X)
+        try:
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        except (TypeError, ValueError):
+            raise ValueError(
+                "y must hold a class for each record of X, of the type of classes_, and "
+                "sample_weight a number for each."
+            ) from None
 
     @abstractmethod
     def _scores(self, X: Any) -> FloatArray:
