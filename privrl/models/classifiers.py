@@ -190,7 +190,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         columns, sizes = self._encode(domain, table)
         labels = self._labels(domain, y)
         numbers = encode_classes(labels, y, columns.shape[1])
-        return LocalRecords(domain, sizes, labels, seen, columns, numbers)
+        return LocalRecords(
+            domain, sizes, labels, seen, columns, numbers, learned=self.classes is None
+        )
 
     def _read_parts(self, X: PartitionedRecords, y: Any) -> "PartRecords":
         """Return the records of a fit that are on a cluster."""
@@ -265,7 +267,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         self.__dict__.update(
             vars(records.seen),
             classes_=class_array(records.labels),
-            _public=Public(records.domain, records.labels, self._target()),
+            _public=Public(records.domain, records.labels, self._target(), learned=records.learned),
             **learned,
         )
 
@@ -330,11 +332,15 @@ class SavedClassifier(Saved, Classifier):
 
 @dataclass(frozen=True)
 class Public:
-    """The public facts of a fit: those that a file states."""
+    """The public facts of a fit: those that a file states.
+
+    Classes that were ``learned`` from the private records are not public.
+    """
 
     domain: Domain
     labels: Categories
     target: Target | None
+    learned: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -351,12 +357,15 @@ class Records:
         The classes.
     seen : BaseEstimator
         Holds the attributes by which scikit-learn knows the features.
+    learned : bool
+        Whether the classes were read from the private records.
     """
 
     domain: Domain
     sizes: tuple[int, ...]
     labels: Categories
     seen: BaseEstimator
+    learned: bool = field(default=False, kw_only=True)
 
     @property
     def shapes(self) -> list[Rows]:

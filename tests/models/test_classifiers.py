@@ -104,6 +104,20 @@ def test_a_model_of_bounds_is_saved_with_its_public_domain(kind: Any, tmp_path: 
 
 @LEAKS
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -> None:
+    X, y = records()
+    public = fitted(kind(bounds=(-5, 5), epsilon=1, classes=[0, 1]).fit(X, y))
+    assert public.to_dict()["shareable"]
+    learned = fitted(kind(bounds=(-5, 5), epsilon=1).fit(X, y))
+    learned.save(tmp_path / "m.json")
+    for model in (learned, load_classifier(tmp_path / "m.json")):
+        said = model.to_dict()
+        assert not said["shareable"]
+        assert said["because"].startswith("its classes were read from the private records")
+
+
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("secret", ["zebra\ud800", 77123 + 1j], ids=["text", "complex"])
 def test_no_error_shows_a_class_that_is_learned(kind: Any, secret: Any) -> None:
     X, y = records()
