@@ -85,10 +85,8 @@ def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
         parts.append(f"epsilon {up(first)}, delta {guarantee.get('delta') or 0!r}")
     if order is not None:
         parts.append(f"Rényi divergence of order {order:g} at most {up(epsilon)}")
-    OUT.print(
-        f"guarantee by {name}: {'; '.join(parts)}; privacy unit: "
-        f"{escape(str(guarantee.get('unit') or guarantee.get('relation')))}"
-    )
+    unit = ", ".join(str(guarantee[each]) for each in ("relation", "unit") if guarantee.get(each))
+    OUT.print(f"guarantee by {name}: {'; '.join(parts)}; privacy unit: {escape(unit)}")
 
 
 def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:

@@ -159,13 +159,16 @@ def fit_continuous_model(
     elif epsilon is not None or target is not None or accountant is not None:
         raise ValueError("private=False takes no epsilon, target or accountant.")
     plan = _Plan(log.schema, design, order, private=private)
-    stream = MomentStream(log, mechanism, rng, accountant)
+    stream = None
     try:
+        stream = MomentStream(log, mechanism, rng, accountant)
         with np.errstate(all="ignore"):
             return plan.run(stream, statement)
     except BaseException as error:
-        if accountant is not None:
+        if accountant is not None and stream is not None:
             error.add_note("The accountant was charged for this fit, and nothing was released.")
+        elif accountant is not None and not isinstance(error, ValueError | TypeError | OSError):
+            error.add_note("The accountant may have been charged; nothing was released.")
         raise
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+    from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
     from sklearn.utils.validation import (  # type: ignore[import-untyped]
         check_is_fitted,
         validate_data,
@@ -111,6 +112,23 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         likeliest = self._scores(X).argmax(axis=1)
         return self.classes_[likeliest]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the part of records whose class is predicted: an exact number about them.
+
+        Raises
+        ------
+        ValueError
+            If a record does not fit, or a class cannot be compared; the message shows none.
+        """
+        predicted = self.predict(X)
+        try:
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        except (TypeError, ValueError):
+            raise ValueError(
+                "y must hold a class for each record of X, of the type of classes_, and "
+                "sample_weight a number for each."
+            ) from None
+
     @abstractmethod
     def _scores(self, X: Any) -> FloatArray:
         """Return log-probabilities of the classes up to a constant of each record, (n, J)."""
@@ -172,7 +190,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         columns, sizes = self._encode(domain, table)
         labels = self._labels(domain, y)
         numbers = encode_classes(labels, y, columns.shape[1])
-        return LocalRecords(domain, sizes, labels, seen, columns, numbers)
+        return LocalRecords(
+            domain, sizes, labels, seen, columns, numbers, learned=self.classes is None
+        )
 
     def _read_parts(self, X: PartitionedRecords, y: Any) -> "PartRecords":
         """Return the records of a fit that are on a cluster."""
@@ -247,7 +267,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         self.__dict__.update(
             vars(records.seen),
             classes_=class_array(records.labels),
-            _public=Public(records.domain, records.labels, self._target()),
+            _public=Public(records.domain, records.labels, self._target(), learned=records.learned),
             **learned,
         )
 
@@ -312,11 +332,15 @@ class SavedClassifier(Saved, Classifier):
 
 @dataclass(frozen=True)
 class Public:
-    """The public facts of a fit: those that a file states."""
+    """The public facts of a fit: those that a file states.
+
+    Classes that were ``learned`` from the private records are not public.
+    """
 
     domain: Domain
     labels: Categories
     target: Target | None
+    learned: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -333,12 +357,15 @@ class Records:
         The classes.
     seen : BaseEstimator
         Holds the attributes by which scikit-learn knows the features.
+    learned : bool
+        Whether the classes were read from the private records.
     """
 
     domain: Domain
     sizes: tuple[int, ...]
     labels: Categories
     seen: BaseEstimator
+    learned: bool = field(default=False, kw_only=True)
 
     @property
     def shapes(self) -> list[Rows]:

@@ -68,11 +68,19 @@ def learned_labels(y: Any) -> Categories:
     column = np.asarray(_one_axis(y))
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise ValueError("Input y contains infinity or NaN, which is no class.")
+    if column.dtype.kind == "c":  # scikit-learn would show them
+        raise ValueError("y must hold classes. Complex data not supported.")
     check_classification_targets(column)
     values = np.unique(column)
     if len(values) < 2:
         raise ValueError("y must hold at least two classes, got 1 class or none; pass classes=.")
-    return class_labels(None, values.astype(np.int64) if values.dtype.kind == "f" else values)
+    try:
+        return class_labels(None, values.astype(np.int64) if values.dtype.kind == "f" else values)
+    except ValueError:
+        raise ValueError(
+            "y must hold whole numbers, truth values or texts that a column of Categories can "
+            "list; pass classes=."
+        ) from None
 
 
 def check_y(y: Any) -> None:

@@ -8,11 +8,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from privrl.costs.relations import ReplaceRecord
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import Verdict, judge
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.numerics.randomness import SECRET, SEEDED
@@ -98,6 +99,18 @@ def randomness_said(data: Mapping[str, Any]) -> str | None:
     if said not in (None, SECRET, SEEDED):
         raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {shown(said)}.")
     return said
+
+
+#: The verdict on a classifier whose classes are not public; a loaded one is recognised by it.
+LEARNED: Final = Verdict(
+    False, "its classes were read from the private records, which no guarantee covers"
+)
+
+
+def classifier_verdict(*, private: bool, randomness: str | None, learned: bool) -> Verdict:
+    """Return whether the file of a classifier may be shared."""
+    verdict = judge("model.json", private=private, randomness=randomness)
+    return LEARNED if learned and verdict.shareable else verdict
 
 
 SPENT = ("relation", "mechanism", "sizes", "alpha")

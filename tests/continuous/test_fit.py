@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 from continuous_worlds import MIXED, SCHEMA, walks
 from gymnasium.utils.env_checker import check_env
+from interrupts import Interrupter
 
-from privrl.accounting import RenyiDP, ZeroConcentratedDP
+from privrl.accounting import RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.continuous import (
     ContinuousLog,
     ContinuousModel,
     ContinuousPolicy,
     ContinuousSchema,
+    Design,
     Number,
     ReleasedContinuousEnv,
     fit_continuous_model,
@@ -327,4 +329,23 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
     with pytest.raises(ValueError, match="reward must be given"):
         ReleasedContinuousEnv(released=model)
     with pytest.raises(ValueError, match="discount"):
-        plan_continuous(model, reward=lambda s, a, n: n[:, 0], discount=0)
+        model.policy(reward=lambda s, a, n: n[:, 0], discount=0)
+
+
+def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> None:
+    log, design = walks(3, 0), Design(rounds=(0.9,), bins=2)
+
+    def interrupt(at: int | None) -> tuple[Interrupter, BaseException | None, RdpAccountant]:
+        stop, spent = Interrupter(at, each=False), RdpAccountant()
+        found = stop(
+            lambda: fit_continuous_model(log, epsilon=1, order=2, design=design, accountant=spent)
+        )
+        return stop, found, spent
+
+    interrupt(None)  # which makes what is made once
+    lines, charged = interrupt(None)[0].seen, 0
+    for at in range(1, lines + 1):
+        _, error, spent = interrupt(at)
+        charged += len(spent.journal)
+        assert not len(spent.journal) or "charged" in "".join(getattr(error, "__notes__", ()))
+    assert 0 < charged < lines

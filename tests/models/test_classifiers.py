@@ -102,6 +102,43 @@ def test_a_model_of_bounds_is_saved_with_its_public_domain(kind: Any, tmp_path: 
         fitted(model).to_dict()
 
 
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -> None:
+    X, y = records()
+    public = fitted(kind(bounds=(-5, 5), epsilon=1, classes=[0, 1]).fit(X, y))
+    assert public.to_dict()["shareable"]
+    learned = fitted(kind(bounds=(-5, 5), epsilon=1).fit(X, y))
+    learned.save(tmp_path / "m.json")
+    for model in (learned, load_classifier(tmp_path / "m.json")):
+        said = model.to_dict()
+        assert not said["shareable"]
+        assert said["because"].startswith("its classes were read from the private records")
+
+
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("secret", ["zebra\ud800", 77123 + 1j], ids=["text", "complex"])
+def test_no_error_shows_a_class_that_is_learned(kind: Any, secret: Any) -> None:
+    X, y = records()
+    classes = np.where(y, np.array(secret), np.array(type(secret)(1)))
+    with pytest.raises(ValueError, match="y must hold") as stop:
+        kind(bounds=(-5, 5), epsilon=1).fit(X, classes)
+    assert "zebra" not in repr(stop.value)
+    assert "77123" not in repr(stop.value)
+    assert stop.value.__suppress_context__ or stop.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_error_of_a_score_shows_a_class(kind: Any) -> None:
+    X, y = records()
+    model = kind(bounds=(-5, 5), epsilon=1, classes=[0, 1]).fit(X, y)
+    assert 0 <= model.score(X, y) <= 1
+    with pytest.raises(ValueError, match="y must hold a class for each") as stop:
+        model.score(X, np.where(y, "zebra", "a"))
+    assert stop.value.__suppress_context__
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_classes_are_never_learned_without_a_warning(kind: Any) -> None:
     X, y = records()

@@ -95,6 +95,13 @@ def test_the_guarantee_of_what_is_copied_is_printed(options: tuple[Any, ...], sa
     assert said in run("share", "out", "--to", "copy")
 
 
+def test_the_relation_is_printed_beside_the_unit_of_a_log() -> None:
+    histogram()
+    edited(lambda data: data["guarantee"].update(unit="who: all episodes"), sealed=True)
+    told = " ".join(run("share", "out", "--to", "copy").split())
+    assert "privacy unit: replace one record, who: all episodes" in told
+
+
 def test_a_copy_is_what_was_released() -> None:
     histogram()
     Path("out/notes.txt").write_text("for me")

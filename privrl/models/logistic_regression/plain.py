@@ -10,11 +10,16 @@ import numpy as np
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.sharing import Verdict, check_said
 from privrl.files.shown import shown
 from privrl.models.classifiers import Public
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
-from privrl.models.saving import check_entries, check_format, randomness_said
+from privrl.models.saving import (
+    check_entries,
+    check_format,
+    classifier_verdict,
+    randomness_said,
+)
 from privrl.models.targets import guarantee_of, plain_target, read_target
 from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.typing import FloatArray
@@ -48,7 +53,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
             "begun_before": state["total_cost_"] != cost,
         },
         "randomness": state["randomness_"],
-        **_verdict(state["randomness_"]).said,
+        **_verdict(begun, state["randomness_"]).said,
     }
 
 
@@ -69,7 +74,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     check_entries("spent", spent, ("relation", "sigma", "steps", "begun_before"))
     if spent["relation"] != str(relation):
         raise ValueError(f"relation must be {str(relation)!r}, got {shown(spent['relation'])}.")
-    check_said(data, _verdict(randomness_said(data)))
+    check_said(data, _verdict(begun, randomness_said(data)))
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     total = both(cost, begun) if before else cost
@@ -129,9 +134,9 @@ def _as_now(data: Any) -> Any:
     return {**data, "format": FORMAT, "guarantee": None, "spent": spent}
 
 
-def _verdict(randomness: str | None) -> Verdict:
+def _verdict(begun: PrivateNaiveBayes, randomness: str | None) -> Verdict:
     """Return whether a classifier may be shared: it is never without privacy."""
-    return judge("model.json", private=True, randomness=randomness)
+    return classifier_verdict(private=True, randomness=randomness, learned=begun._public.learned)
 
 
 def _tables_of(

@@ -7,7 +7,7 @@ import numpy as np
 
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
-from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.sharing import Verdict, check_said
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.classifiers import Public
@@ -20,9 +20,11 @@ from privrl.models.encoding import (
 )
 from privrl.models.naive_bayes.temperature import SHAPES
 from privrl.models.saving import (
+    LEARNED,
     SPENT,
     check_entries,
     check_format,
+    classifier_verdict,
     mechanism_of,
     plain_spent,
     randomness_said,
@@ -71,7 +73,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
         ],
         "spent": {"relation": str(used.relation), "is_private": is_private} | plain_spent(used),
         "randomness": state["randomness_"],
-        **_verdict(used, state["randomness_"]).said,
+        **_verdict(used, state["randomness_"], learned=public.learned).said,
     }
 
 
@@ -108,7 +110,8 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
             f"{shown(used.mechanism)}."
         )
     said = randomness_said(data)
-    check_said(data, _verdict(used, said))
+    learned = data["because"] == LEARNED.because
+    check_said(data, _verdict(used, said, learned=learned))
     names = data["feature_names"]
     order = class_order(labels)
     prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
@@ -119,7 +122,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         "classes_": class_array(labels),
         **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
         "mechanism_": used,
-        "_public": Public(parameters["schema"], labels, parameters["target"]),
+        "_public": Public(parameters["schema"], labels, parameters["target"], learned=learned),
         "cost_": used.cost,
         "randomness_": said,
         "class_log_prior_": prior[order],
@@ -130,9 +133,11 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     }
 
 
-def _verdict(used: TablesMechanism, randomness: str | None) -> Verdict:
+def _verdict(used: TablesMechanism, randomness: str | None, *, learned: bool) -> Verdict:
     """Return whether it may be shared."""
-    return judge("model.json", private=used.mechanism != "none", randomness=randomness)
+    return classifier_verdict(
+        private=used.mechanism != "none", randomness=randomness, learned=learned
+    )
 
 
 # What was released --------------------------------------------------------------------------------
