@@ -18,13 +18,13 @@ from privrl.continuous import (
     ContinuousModel,
     ContinuousPolicy,
     ContinuousSchema,
-    Design,
     Number,
     ReleasedContinuousEnv,
     fit_continuous_model,
     plan_continuous,
     read_continuous_log,
 )
+from privrl.continuous.fitting import Design
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import ReplacePerson
 
