@@ -329,7 +329,7 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
     with pytest.raises(ValueError, match="reward must be given"):
         ReleasedContinuousEnv(released=model)
     with pytest.raises(ValueError, match="discount"):
-        model.policy(reward=lambda s, a, n: n[:, 0], discount=0)
+        plan_continuous(model, reward=lambda s, a, n: n[:, 0], discount=0)
 
 
 def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> None:
