@@ -111,5 +111,5 @@ class _Waiting:
                     sys.meta_path.remove(self)
                 register_envs()
 
-            spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+            spec.loader.exec_module = load_and_register  # type: ignore[method-assign] # its own
         return spec

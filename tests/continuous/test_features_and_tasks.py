@@ -33,7 +33,7 @@ def test_features_are_products_up_to_the_cross() -> None:
 
 @pytest.mark.parametrize("schema", [SCHEMA, MIXED])
 @pytest.mark.parametrize("order", [2, 3, 4, 6])
-def test_features_have_norm_one_at_most(schema, order: int) -> None:  # type: ignore[no-untyped-def]
+def test_features_have_norm_one_at_most(schema, order: int) -> None:
     basis = Basis(schema, order, order)
     features = basis(*public_points(schema, 500))
     assert (np.linalg.norm(features, axis=1) <= 1 + 1e-12).all()
@@ -64,13 +64,13 @@ def test_tasks_follow_gymnasium(name: str) -> None:
     for state in public_points(task.schema, 40)[0] * 0.9:
         number = int(rng.integers(task.schema.n_actions))
         action = task.schema.levels[number]
-        env.state = state.copy()  # type: ignore[attr-defined]
+        env.state = state.copy()
         if name == "CartPole-v1":
-            env.steps_beyond_terminated = None  # type: ignore[attr-defined]
+            env.steps_beyond_terminated = None
         given = action if name == "Pendulum-v1" else number
         _, reward, over, _, _ = env.step(given)
         after = task.step(state[None], action[None], rng)
-        there = np.array(env.state)  # type: ignore[attr-defined]
+        there = np.array(env.state)
         if name == "Pendulum-v1":
             there[0] = (there[0] + math.pi) % (2 * math.pi) - math.pi
         np.testing.assert_allclose(after[0], there, atol=1e-9)

@@ -145,7 +145,7 @@ def test_the_environment_is_one_of_gymnasium(model: ContinuousModel, tmp_path: P
     seen = [env.step(0)[0] for _ in range(5)]
     env.reset(seed=1)
     np.testing.assert_array_equal(seen, [env.step(0)[0] for _ in range(5)])
-    assert env.unwrapped.statement == model.statement  # type: ignore[attr-defined]
+    assert env.unwrapped.statement == model.statement
 
 
 def test_public_functions_take_the_place_of_what_was_learned(model: ContinuousModel) -> None:

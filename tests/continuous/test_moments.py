@@ -35,7 +35,7 @@ def _exact(log: ContinuousLog, relation: Relation, share: float, kind: str) -> n
     """Return the sum of contributions, before any noise, as the stream adds noise to it."""
     seen = []
     stream = MomentStream(log, MomentsMechanism(sigma=1.0, relation=relation), 0)
-    stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+    stream._release = lambda data: seen.append(data) or data
     (stream.count if kind == "counts" else stream.update)(lambda part: _rows(part, kind), 4, share)
     return seen[0]
 
@@ -166,7 +166,7 @@ def test_persons_contribute_the_same_bits_whoever_else_is_there(
     def exact(log: ContinuousLog) -> np.ndarray:
         seen = []
         stream = MomentStream(log, MomentsMechanism(sigma=1e-3, relation=relation), 0)
-        stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+        stream._release = lambda data: seen.append(data) or data
         getattr(stream, kind)(contributions, len(basis) + 3, 1.0)
         return seen[0]
 
@@ -302,7 +302,7 @@ def test_sums_of_short_floats_are_exact(kind: str) -> None:
     def exact(log: ContinuousLog) -> np.ndarray:
         seen = []
         stream = MomentStream(log, MomentsMechanism(sigma=1.0), 0)
-        stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+        stream._release = lambda data: seen.append(data) or data
         getattr(stream, kind)(lambda part: part.state.astype(np.float32), 2, 1.0)
         return seen[0]
 
@@ -369,11 +369,11 @@ def test_what_is_wrong_is_refused_before_the_charge() -> None:
     with pytest.raises(ValueError, match="fewer columns"):
         fit_continuous_model(wide, epsilon=1, order=3, accountant=accountant)
     with pytest.raises(ValueError, match="design must be a Design"):
-        fit_continuous_model(log, epsilon=1, design=3, accountant=accountant)  # type: ignore[arg-type]
+        fit_continuous_model(log, epsilon=1, design=3, accountant=accountant)
     assert not accountant.rdp.any()
     for wrong in ({"scales": -1}, {"rounds": (1, 1)}, {"orders": ()}, {"starts": 0.99}):
         with pytest.raises(ValueError, match="must"):
-            Design(**wrong)  # type: ignore[arg-type]
+            Design(**wrong)
 
 
 def test_the_cost_of_a_stream_is_read_only() -> None:
@@ -387,7 +387,7 @@ def test_counts_are_not_negative(relation: Relation) -> None:
     """Counts of opposite signs would differ by 2 if a person were replaced."""
     seen = []
     stream = MomentStream(walks(3, 0), MomentsMechanism(sigma=1.0, relation=relation), 0)
-    stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+    stream._release = lambda data: seen.append(data) or data
     stream.count(lambda part: np.tile([1.0, -1.0], (len(part.state), 1)), 2, 1.0)
     assert seen[0][0] > 0
     assert seen[0][1] == 0
