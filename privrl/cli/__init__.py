@@ -9,7 +9,6 @@ from privrl.cli import (  # noqa: F401 # they add their commands to the app
     account,
     bayes_net,
     classifiers,
-    fit_continuous,
     fit_model,
     fit_policy,
     histogram,
@@ -33,7 +32,7 @@ _PANELS = {
     "Agents": ("train", "play", "watch", "sweep", "suite"),
     "People's records and logs": (
         *("schema", "histogram", "classify", "naive-bayes", "bayes-net", "predict"),
-        *("fit-model", "fit-policy", "fit-continuous"),
+        *("fit-model", "fit-policy"),
     ),
     "Privacy": ("account", "ledger", "share"),
     "Pages": ("report", "reproduce"),

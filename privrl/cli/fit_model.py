@@ -7,11 +7,9 @@ from typing import Annotated, Any
 
 from rich.markup import escape
 
-from privrl.cli import logs
+from privrl.cli import logs, numeric
 from privrl.cli.released import Release, release_command
 from privrl.cli.terminal import OUT
-
-_FILES = ("model.json", "tables.npz", "release.json")
 
 
 @release_command("fit-model")
@@ -31,20 +29,34 @@ def fit_model(
     Writes model.json and tables.npz (the released model, which you may share) and release.json (its
     cost). Using the model costs nothing more: see privrl fit-policy --from-model.
     """
+    where = logs.ReadOptions(release.separator, workers, address)
+    where.check()
+    options = {"person": person, "behaviour": behaviour, "admissible": admissible}
+    ranges = numeric.numeric_schema(schema, **options)
+    if ranges is not None:
+        with numeric.fitted(release, data, ranges, relation, where, numeric.MODEL) as (model, said):
+            written = release.save(model.files(), said)
+        numeric.print_about(release, model, "model")
+        _print_play(release, "ReleasedContinuous-v0")
+        release.finish("model.json", said, written, also=f", {said['unit']}")
+    else:
+        _fit_cells(release, data, relation, where, logs.public_log(schema, **options))
+
+
+def _fit_cells(
+    release: Release, data: Path, relation: str, where: logs.ReadOptions, public: logs.PublicLog
+) -> None:
     from privrl import offline
     from privrl.envs.released_files import writers
     from privrl.offline.model import check_model
 
     budget, rng = logs.budget_of(release, relation), release.rng()
-    where = logs.ReadOptions(release.separator, workers, address)
-    where.check()
-    public = logs.public_log(schema, person=person, admissible=admissible, behaviour=behaviour)
     names: dict[str, Any] = {
         "state_names": public.state_names,
         "action_names": public.action_names,
     }
     check_model(public.space, **names)
-    accountant = release.account(_FILES, "fit-model")
+    accountant = release.account(numeric.MODEL, "fit-model")
     guarantee = budget.guarantee(public.space)
     with logs.once_charged(accountant):
         with public.read(data, where) as log:
@@ -61,16 +73,20 @@ def fit_model(
         f"episodes of at most {model.mdp.horizon} steps, from about {details['persons']} "
         f"persons, by {how[details['model']]}; outcomes: {escape(', '.join(model.outcomes))}"
     )
-    path = json.dumps(str(release.out), ensure_ascii=False)
-    play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
-    OUT.print("play it:")
-    OUT.print(f"  {escape(play)}", soft_wrap=True)
+    _print_play(release, "Released-v0")
     release.answer |= {
         "states": public.space.n_states,
         "actions": public.space.n_actions,
         "most_steps": model.mdp.horizon,
         "persons": details["persons"],
         "outcomes": list(model.outcomes),
-        "play": play,
     }
     release.finish("model.json", guarantee, written, also=f", {guarantee['unit']}")
+
+
+def _print_play(release: Release, env: str) -> None:
+    path = json.dumps(str(release.out), ensure_ascii=False)
+    play = f'gymnasium.make("privrl.envs:privrl/{env}", path={path})'
+    OUT.print("play it:")
+    OUT.print(f"  {escape(play)}", soft_wrap=True)
+    release.answer["play"] = play

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import logs, outputs
+from privrl.cli import logs, numeric, outputs
 from privrl.cli.released import Release, release_command
 from privrl.cli.terminal import OUT, pair
 from privrl.numerics.printing import up
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-WITH_MODEL = {"from_model", "discount", "out", "force", "as_json", "report"}  # options
+_WITH_MODEL = {"from_model", "discount", "out", "force", "as_json", "report"}  # options
 
 
 @release_command("fit-policy")
@@ -41,8 +41,12 @@ def fit_policy(
     ] = None,
     relation: logs.Unit = "add-remove",
     discount: Annotated[
-        float, typer.Option(help="In (0, 1]: the weight of a reward one step later.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="In (0, 1]: the weight of a reward one step later; by default 1, or 0.99 where "
+            "states are numbers."
+        ),
+    ] = None,
     person: logs.Person = None,
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
@@ -51,62 +55,99 @@ def fit_policy(
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
-    Writes policy.json (the released policy, which you may share and read) and release.json (its
-    cost).
+    Writes policy.json (the released policy, which you may share and read; with tables.npz where
+    states are numbers) and release.json (its cost).
     """
-    from privrl.offline.saving import policy_writer
     from privrl.offline.support import check_discount
 
-    check_discount(discount)
+    if discount is not None:
+        check_discount(discount)
     if from_model is not None:
-        check_alone(release.context)
-        policy = _planned(from_model, release, discount)
-        guarantee = policy.statement
-        written = release.save({"policy.json": policy_writer(policy)}, guarantee, WITH_MODEL)
-    elif data is None or schema is None:
+        _check_alone(release.context)
+        _plan(release, from_model, discount)
+        return
+    if data is None or schema is None:
         raise ValueError("give a log and its --schema, or --from-model.")
+    where = logs.ReadOptions(release.separator, workers, address)
+    where.check()
+    options = {"person": person, "behaviour": behaviour, "admissible": admissible}
+    ranges = numeric.numeric_schema(schema, **options)
+    if ranges is not None:
+        numeric.check_rewards(ranges, "schema")
+        with numeric.fitted(release, data, ranges, relation, where, numeric.POLICY) as (
+            model,
+            said,
+        ):
+            written = release.save(numeric.planned(model, discount).files(), said)
+        numeric.print_about(release, model, "policy")
+        release.finish("policy.json", said, written, also=f", {said['unit']}")
     else:
-        budget, rng = logs.budget_of(release, relation), release.rng()
-        where = logs.ReadOptions(release.separator, workers, address)
-        where.check()
-        public = logs.public_log(schema, person=person, admissible=admissible, behaviour=behaviour)
-        _check_public(public, budget, discount)
-        accountant = release.account(_FILES, "fit-policy")
-        guarantee = budget.guarantee(public.space)
-        with logs.once_charged(accountant):
-            with public.read(data, where) as log:
-                policy = _fitted(log, public, budget, discount, rng, accountant)
-            written = release.save({"policy.json": policy_writer(policy)}, guarantee)
-    _print_policy(policy)
-    if from_model is not None:
-        print_statement(policy.statement)
-    release.answer |= {
-        "states": policy.n_states,
-        "actions": policy.n_actions,
-        "says": policy.says,
-    }
-    unit = guarantee["unit"]
-    release.finish("policy.json", guarantee, written, also=f", {unit}")
+        public = logs.public_log(schema, **options)
+        _fit_cells(release, data, relation, where, public, _of_cells(discount))
 
 
-def check_alone(context: typer.Context) -> None:
+def _of_cells(discount: float | None) -> float:
+    return 1.0 if discount is None else discount
+
+
+def _fit_cells(
+    release: Release,
+    data: Path,
+    relation: str,
+    where: logs.ReadOptions,
+    public: logs.PublicLog,
+    discount: float,
+) -> None:
+    from privrl.offline.saving import policy_writer
+
+    budget, rng = logs.budget_of(release, relation), release.rng()
+    _check_public(public, budget, discount)
+    accountant = release.account(_FILES, "fit-policy")
+    guarantee = budget.guarantee(public.space)
+    with logs.once_charged(accountant):
+        with public.read(data, where) as log:
+            policy = _fitted(log, public, budget, discount, rng, accountant)
+        written = release.save({"policy.json": policy_writer(policy)}, guarantee)
+    _print_policy(release, policy)
+    release.finish("policy.json", guarantee, written, also=f", {guarantee['unit']}")
+
+
+def _plan(release: Release, folder: Path, discount: float | None) -> None:
+    """Write a plan in a model of either kind, at no further cost."""
+    from privrl.envs import load_released
+    from privrl.offline import ReleasedPolicy
+    from privrl.offline.saving import policy_writer
+
+    if os.path.realpath(release.out) == os.path.realpath(folder):
+        raise ValueError("out must be another folder than --from-model, whose files are kept.")
+    is_numeric = numeric.is_numeric_model(folder)
+    outputs.check_new(release.out, numeric.POLICY if is_numeric else _FILES, force=release.force)
+    if is_numeric:
+        from privrl.continuous import ContinuousModel
+
+        model = ContinuousModel.load(folder)
+        numeric.check_rewards(model.schema, "from-model")
+        plan = numeric.planned(model, discount)
+        statement, files = plan.statement, plan.files()
+        numeric.print_about(release, model, "policy")
+    else:
+        policy = ReleasedPolicy.of_model(load_released(folder), discount=_of_cells(discount))
+        statement, files = policy.statement, {"policy.json": policy_writer(policy)}
+        _print_policy(release, policy)
+    assert statement is not None
+    written = release.save(files, statement, _WITH_MODEL)
+    _print_statement(statement)
+    release.finish("policy.json", statement, written)
+
+
+def _check_alone(context: typer.Context) -> None:
     """Check that no option of a log is given with a model."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT" and name not in WITH_MODEL:
+        if source is not None and source.name != "DEFAULT" and name not in _WITH_MODEL:
             other = "a log" if name == "data" else f"--{name.replace('_', '-')}"
             raise ValueError(f"--from-model cannot be combined with {other}; leave out one.")
-
-
-def _planned(folder: Path, release: Release, discount: float) -> "ReleasedPolicy":
-    from privrl.envs import load_released
-    from privrl.offline import ReleasedPolicy
-
-    if os.path.realpath(release.out) == os.path.realpath(folder):
-        raise ValueError("out must be another folder than --from-model, whose files are kept.")
-    outputs.check_new(release.out, _FILES, force=release.force)
-    return ReleasedPolicy.of_model(load_released(folder), discount=discount)
 
 
 def _check_public(public: logs.PublicLog, budget: logs.Budget, discount: float) -> None:
@@ -155,7 +196,8 @@ def _fitted(
     )
 
 
-def _print_policy(policy: "ReleasedPolicy") -> None:
+def _print_policy(release: Release, policy: "ReleasedPolicy") -> None:
+    release.answer |= {"states": policy.n_states, "actions": policy.n_actions, "says": policy.says}
     about = "" if policy.facts is None else f", from about {round(policy.facts.persons)} persons"
     OUT.print(f"a policy for {policy.n_states} states and {policy.n_actions} actions{about}")
     OUT.print(policy.says)
@@ -175,7 +217,7 @@ def _print_policy(policy: "ReleasedPolicy") -> None:
         OUT.print(f"and {policy.n_states - _MOST_SHOWN} more states, in policy.json")
 
 
-def print_statement(statement: dict[str, Any]) -> None:
+def _print_statement(statement: dict[str, Any]) -> None:
     """Print the cost of a model, to which a policy from it adds nothing."""
     epsilon = up(statement["epsilon"])
     if "order" in statement:

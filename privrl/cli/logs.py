@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,9 @@ LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
 )
 SCHEMA: Final = typer.Option(
-    "--schema", help="The meaning of its columns: a LogSchema file, see privrl schema --log."
+    "--schema",
+    help="The meaning of its columns: a file with cells, see privrl schema --log, or with ranges "
+    "of numbers, see docs/continuous.md.",
 )
 Person = Annotated[
     str | None, typer.Option(help="The column of persons, in place of the schema's.")
@@ -126,14 +128,18 @@ def once_charged(accountant: "LedgerAccountant | None") -> Iterator[None]:
         raise
 
 
-def budget_of(release: released.Release, relation: str) -> Budget:
-    """Return the budget of a person, checked."""
+def relation_of(name: str) -> "Relation":
+    """Return the relation that --relation names."""
     from privrl.costs.relations import AddRemovePerson, ReplacePerson
     from privrl.files.plain import lookup
 
-    relations = {"add-remove": AddRemovePerson, "replace": ReplacePerson}
+    return lookup("relation", name, {"add-remove": AddRemovePerson, "replace": ReplacePerson})()
+
+
+def budget_of(release: released.Release, relation: str) -> Budget:
+    """Return the budget of a person, checked."""
     assert release.target  # which checks the numbers
-    unit = lookup("relation", relation, relations)()
+    unit = relation_of(relation)
     budget = Budget(release.epsilon, release.delta, release.renyi_order, unit, release.seed)
     assert budget.cost  # which checks them for this noise
     return budget
@@ -153,19 +159,15 @@ class PublicLog:
     def read(self, data: Path, where: "ReadOptions") -> Iterator["Log | PartitionedLog"]:
         """Have the log itself."""
         from privrl.data.logs import read_log, read_partitions
-        from privrl.data.logs.sources import parquet_files
-        from privrl.experiments.workers import dask_client
 
-        if not where.on_cluster:
+        log: Log | PartitionedLog
+        with where.client(data, self.schema.columns) as client:
             with rows_read("reading") as progress:
-                log = read_log(data, self.schema, separator=where.separator, progress=progress)
+                if client is None:
+                    log = read_log(data, self.schema, separator=where.separator, progress=progress)
+                else:
+                    log = read_partitions(data, self.schema, client, progress=progress)
             yield log
-            return
-        parquet_files(data, self.schema.columns)  # before a cluster is waited for
-        with dask_client(where.workers, where.address) as client:
-            with rows_read("reading") as progress:
-                parts = read_partitions(data, self.schema, client, progress=progress)
-            yield parts
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,19 @@ class ReadOptions:
         check_separator(self.separator)
         if self.on_cluster:
             check_workers("dask", self.workers, self.address)
+
+    @contextmanager
+    def client(self, data: Path, columns: Sequence[str]) -> Iterator[Any]:
+        """Have the client of a cluster that reads columns of a folder; None for no cluster."""
+        from privrl.data.logs.sources import parquet_files
+        from privrl.experiments.workers import dask_client
+
+        if not self.on_cluster:
+            yield None
+            return
+        parquet_files(data, columns)  # before a cluster is waited for
+        with dask_client(self.workers, self.address) as client:
+            yield client
 
 
 def public_log(

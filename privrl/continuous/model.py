@@ -1,32 +1,27 @@
 """A released model of continuous states: what it predicts, and how it is saved."""
 
-import copy
-import hashlib
-import io
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privrl.continuous.encoding import encoder, end_bins, target_units
 from privrl.continuous.features import Basis
+from privrl.continuous.files import TABLES, page_files, page_of, read_page, save_page
 from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
-from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
+from privrl.files.files import Write
 from privrl.files.fixed import read_only
-from privrl.files.plain import listed, parse_json
-from privrl.files.sharing import check_said, judge_by
-from privrl.files.shown import shown
+from privrl.files.plain import listed
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
 
 _FORMAT: Final = "privrl continuous model, 1"
-_PAGE, _TABLES = "model.json", "tables.npz"
+_PAGE: Final = "model.json"
 _ENTRIES: Final = (
     "format", "statement", "shareable", "because", "schema", "order", "persons", "tables_sha256",
 )  # fmt: skip
@@ -237,7 +232,7 @@ class ContinuousModel:
         }
         if self.ends is not None:
             arrays["ends"] = self.ends
-        page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
+        page = {"schema": self.schema.to_dict(), "order": self.basis.order, "persons": self.persons}
         return page_files(_PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
 
     @classmethod
@@ -251,16 +246,27 @@ class ContinuousModel:
         OSError
             If the folder does not exist or cannot be read.
         """
-        page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
+        return cls.of_files(read_page(Path(path), _PAGE))
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, bytes]) -> Self:
+        """Return the model of the contents of its files, by their names.
+
+        Raises
+        ------
+        ValueError
+            If they are of something else, or do not belong together.
+        """
+        page, arrays = page_of(files, _PAGE, _FORMAT, _ENTRIES)
         try:
-            schema = ContinuousSchema.of(page["schema"])
+            schema = ContinuousSchema.from_dict(page["schema"])
             order = check_count("order", page["order"], 2)
             if order > 64:
                 raise ValueError(f"order must be at most 64, got {order}.")
             wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation"}
             wanted |= {"ends"} & set(arrays)
             if set(arrays) != wanted:
-                raise ValueError(f"{_TABLES} must hold {listed(sorted(wanted))}.")
+                raise ValueError(f"{TABLES} must hold {listed(sorted(wanted))}.")
             size = (len(encoder(schema)) - 1,)
             start = Starts(arrays["start_mean"], arrays["start_deviation"])
             ends = arrays.get("ends")
@@ -295,82 +301,3 @@ class ContinuousModel:
                 found[:, place] = np.sqrt(np.maximum(squares, 0.0))
             place += 1 if isinstance(column, Number) else len(column.values)
         return found
-
-
-def save_page(folder: Path, files: dict[str, Write]) -> None:
-    """Write the files of a page into a folder.
-
-    Raises
-    ------
-    ValueError
-        If the folder is a file.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"path must be a folder, got {str(folder)!r}, which is a file.")
-    save_all(folder, files)
-
-
-def page_files(
-    name: str,
-    format_: str,
-    *,
-    statement: dict[str, Any],
-    entries: dict[str, Any],
-    arrays: dict[str, FloatArray],
-) -> dict[str, Write]:
-    """Return functions that write a page of plain data and its arrays."""
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **arrays)
-    raw = file.getvalue()
-    page: dict[str, Any] = {"format": format_, "statement": copy.deepcopy(statement)}
-    page |= judge_by(name, {"guarantee": statement}).said
-    page |= entries | {"tables_sha256": hashlib.sha256(raw).hexdigest()}
-    text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
-    return {_TABLES: bytes_writer(raw), name: text_writer(f"{text}\n")}
-
-
-def load_page(
-    folder: Path, name: str, format_: str, entries: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """Read a page and its arrays, all of them finite floats.
-
-    Raises
-    ------
-    ValueError
-        If a file is absent or malformed, or they do not belong together.
-    OSError
-        If a file cannot be read.
-    """
-    if not folder.exists():
-        raise FileNotFoundError(f"path must be a folder with {name}, got {str(folder)!r}.")
-    for each in (name, _TABLES):
-        if not (folder / each).is_file():
-            raise ValueError(f"path must be a folder with {name} and {_TABLES}; {each} is absent.")
-    text, raw = (folder / name).read_bytes(), (folder / _TABLES).read_bytes()
-    try:
-        check_stated(folder / name, text)
-        page = parse_json(text)
-        if not isinstance(page, dict) or page.get("format") != format_:
-            got = page.get("format") if isinstance(page, dict) else type(page).__name__
-            raise ValueError(f"format must be {shown(format_)}, got {shown(got)}.")
-        if set(page) != set(entries):
-            raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
-        statement = checked_statement(page["statement"])
-        check_said(page, judge_by(name, {"guarantee": statement}))
-        if hashlib.sha256(raw).hexdigest() != page["tables_sha256"]:
-            raise ValueError(f"checksum mismatch: {_TABLES} belongs to another page.")
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    return page, _arrays(raw)
-
-
-def _arrays(raw: bytes) -> dict[str, NDArray[np.float64]]:
-    try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except Exception as error:  # of archives that nobody wrote, NumPy raises many kinds
-        raise ValueError(f"{_TABLES} must hold arrays: {type(error).__name__}.") from None
-    for key, array in arrays.items():
-        if array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"{_TABLES}: {shown(key)} must hold finite floats.")
-    return arrays

@@ -1,5 +1,6 @@
 """Policies for continuous states, planned in a released model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from privrl.continuous.features import Basis
-from privrl.continuous.model import ContinuousModel, load_page, page_files, save_page
+from privrl.continuous.files import page_files, page_of, read_page, save_page
+from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import (
     MOST_ON_GRID,
     Ends,
@@ -109,7 +111,7 @@ class ContinuousPolicy:
         """
         if self.statement is None:
             raise ValueError("a policy of a fit without privacy must not be saved: it is data.")
-        page = {"schema": self.schema.plain(), "kind": self.kind, "discount": self.discount}
+        page = {"schema": self.schema.to_dict(), "kind": self.kind, "discount": self.discount}
         return page_files(
             _PAGE,
             _FORMAT,
@@ -129,12 +131,23 @@ class ContinuousPolicy:
         OSError
             If the folder does not exist or cannot be read.
         """
-        page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
+        return cls.of_files(read_page(Path(path), _PAGE))
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, bytes]) -> Self:
+        """Return the policy of the contents of its files, by their names.
+
+        Raises
+        ------
+        ValueError
+            If they are of something else, or do not belong together.
+        """
+        page, arrays = page_of(files, _PAGE, _FORMAT, _ENTRIES)
         try:
             if set(arrays) != {"worth"}:
                 raise ValueError("tables.npz must hold worth alone.")
             return cls(
-                schema=ContinuousSchema.of(page["schema"]),
+                schema=ContinuousSchema.from_dict(page["schema"]),
                 kind=page["kind"],
                 worth=arrays["worth"],
                 discount=page["discount"],

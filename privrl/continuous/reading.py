@@ -1,5 +1,6 @@
 """Logs of continuous states from files and data frames."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,17 @@ import numpy as np
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, Column, ContinuousSchema
 from privrl.data.logs.parts import Names, numbers_in, texts_in
-from privrl.data.logs.sources import parts_of
+from privrl.data.logs.sources import Parts, parts_of
 from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray
 
 
 def read_continuous_log(
-    source: Any, schema: ContinuousSchema, *, separator: str = ","
+    source: Any,
+    schema: ContinuousSchema,
+    *,
+    separator: str = ",",
+    progress: Callable[[int], None] | None = None,
 ) -> ContinuousLog:
     """Read a log from a file or a data frame that has a row for each step.
 
@@ -25,6 +30,8 @@ def read_continuous_log(
         The columns' names and ranges.
     separator : str
         Between the fields of a text file.
+    progress : callable, optional
+        Called with the number of rows read so far, now and then: a private number.
 
     Raises
     ------
@@ -34,18 +41,29 @@ def read_continuous_log(
         If a file cannot be read.
     """
     check_is("schema", schema, ContinuousSchema)
+    return log_of_parts(parts_of(source, schema.columns, separator), schema, progress)
+
+
+def log_of_parts(
+    every: Iterable[Parts],
+    schema: ContinuousSchema,
+    progress: Callable[[int], None] | None = None,
+) -> ContinuousLog:
+    """Return the log of rows, which come in parts."""
     names = {"person": schema.person, "episode": schema.episode, "order": schema.order}
     if schema.reward is not None:
-        names["reward"] = schema.reward_column or "reward"
+        names["reward"] = schema.reward_column
     if schema.terminates:
-        names["terminated"] = schema.terminated_column or "terminated"
+        names["terminated"] = schema.terminated_column
     whose = {"person": Names(), "episode": Names()}
     columns = {**schema.state, **schema.action}
-    wanted = [name for name in names.values() if name is not None] + list(columns)
     found: dict[str, list[FloatArray]] = {}
-
+    n_read = 0
     with np.errstate(all="ignore"):
-        for parts in parts_of(source, list(dict.fromkeys(wanted)), separator):
+        for parts in every:
+            n_read += len(parts[schema.person])
+            if progress is not None and n_read:
+                progress(n_read)
             for role, name in names.items():
                 if name is None:
                     continue

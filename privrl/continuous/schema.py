@@ -1,16 +1,14 @@
 """The public facts about a log of continuous states: columns, ranges, rewards and ends."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl.files.files import read_bytes
+from privrl.data.schema.plain import PlainFile, check_name
 from privrl.files.plain import listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_finite, check_is
@@ -93,11 +91,11 @@ class Choice:
 
 
 Column = Number | Choice
-_MOST_ACTIONS: Final = 10_000  # a planner predicts each of them in each state
+_MOST: Final = 10_000  # actions, each of which a planner predicts in each state; categories
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuousSchema:
+class ContinuousSchema(PlainFile):
     """The public columns of a log in which each row is a step of a person.
 
     Parameters
@@ -108,7 +106,7 @@ class ContinuousSchema:
         The bounds of rewards, if the log has any.
     terminates : bool
         Whether the log has a flag for steps at which an episode terminated.
-    person, episode, order, reward_column, terminated_column : str, optional
+    person, episode, order, reward_column, terminated_column : str
         Names of columns in files and data frames; arrays need none. Without ``episode``, each
         person has one. Without ``order``, rows are in order as they are.
 
@@ -155,16 +153,19 @@ class ContinuousSchema:
     person: str = "person"
     episode: str | None = None
     order: str | None = None
-    reward_column: str | None = None
-    terminated_column: str | None = None
+    reward_column: str = "reward"
+    terminated_column: str = "terminated"
     levels: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for named in (self.person, self.reward_column, self.terminated_column):
+            check_name(named)
         for role in ("state", "action"):
             columns = getattr(self, role)
             if not isinstance(columns, Mapping) or not columns:
                 raise ValueError(f"{role} must name at least one column.")
             for name, column in columns.items():
+                check_name(name)
                 check_is(f"{role} {shown(name)}", column, Number, Choice)
             object.__setattr__(self, role, dict(columns))
         for name, column in self.action.items():
@@ -173,14 +174,16 @@ class ContinuousSchema:
                     f"action {shown(name)} must have levels: between how many evenly spaced values "
                     "a planner chooses."
                 )
+        for perhaps in (self.episode, self.order):
+            if perhaps is not None:
+                check_name(perhaps)
         if self.reward is not None:
             check_is("reward", self.reward, Number)
         check_is("terminates", self.terminates, bool)
         sizes = [_n_levels(column) for column in self.action.values()]
-        if math.prod(sizes) > _MOST_ACTIONS:
+        if math.prod(sizes) > _MOST:
             raise ValueError(
-                f"action must have at most {_MOST_ACTIONS} combinations of levels, got "
-                f"{math.prod(sizes)}."
+                f"action must have at most {_MOST} combinations of levels, got {math.prod(sizes)}."
             )
         grids = [_levels(column) for column in self.action.values()]
         levels = np.array(list(product(*grids)), np.float64)
@@ -210,22 +213,32 @@ class ContinuousSchema:
         """Return actions, shape (N, n_columns), clipped to their public ranges."""
         return _inside(self.action, actions)
 
-    def plain(self) -> dict[str, Any]:
-        """Return the schema as plain data, as `of` reads it."""
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns of a file, each once."""
+        named = [self.person, self.episode, self.order, *self.state, *self.action]
+        if self.reward is not None:
+            named.append(self.reward_column)
+        if self.terminates:
+            named.append(self.terminated_column)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data, of the form that `from_dict` reads."""
         page: dict[str, Any] = {"person": self.person}
         named = {"episode": self.episode, "order": self.order}
         page |= {key: name for key, name in named.items() if name is not None}
         if self.terminates:
-            page["terminated"] = self.terminated_column or "terminated"
+            page["terminated"] = self.terminated_column
         for role in ("state", "action"):
             page[role] = {name: _plain(column) for name, column in getattr(self, role).items()}
         if self.reward is not None:
-            page["reward"] = {"column": self.reward_column or "reward"} | _plain(self.reward)
+            page["reward"] = {"column": self.reward_column} | _plain(self.reward)
         return page
 
     @classmethod
-    def of(cls, page: Any) -> Self:
-        """Return the schema of plain data.
+    def from_dict(cls, data: Any) -> Self:
+        """Return the schema of plain data, as in the file shown above.
 
         Raises
         ------
@@ -233,45 +246,33 @@ class ContinuousSchema:
             If an entry is missing, unknown or out of range.
         """
         known = {"person", "episode", "order", "terminated", "state", "action", "reward"}
-        if not isinstance(page, dict) or set(page) - known:
-            got = listed(set(page) - known) if isinstance(page, dict) else type(page).__name__
-            raise ValueError(f"entries must be among {listed(sorted(known))}, got {got}.")
-        for name in ("person", "episode", "order", "terminated"):
-            check_is(name, page.get(name, ""), str)
-        reward = page.get("reward")
-        if reward is not None and (not isinstance(reward, dict) or "column" not in reward):
+        if not isinstance(data, Mapping) or set(data) - known:
+            got = listed(sorted(set(data) - known)) if isinstance(data, Mapping) else shown(data)
+            raise ValueError(
+                f"a schema with ranges may have {listed(sorted(known))}, got {got}; leave that out."
+            )
+        reward = data.get("reward")
+        if reward is not None and (not isinstance(reward, Mapping) or "column" not in reward):
             raise ValueError("reward must have the entries column and range.")
-        if reward is not None:
-            reward = dict(reward)
+        rewards = {key: each for key, each in (reward or {}).items() if key != "column"}
         return cls(
-            state=_columns("state", page.get("state")),
-            action=_columns("action", page.get("action")),
-            terminates="terminated" in page,
-            terminated_column=page.get("terminated"),
-            person=page.get("person", "person"),
-            episode=page.get("episode"),
-            order=page.get("order"),
-            reward_column=None if reward is None else str(reward.pop("column")),
-            reward=None if reward is None else _number("reward", reward),
+            state=_columns("state", data.get("state")),
+            action=_columns("action", data.get("action")),
+            terminates="terminated" in data,
+            terminated_column=data.get("terminated", "terminated"),
+            person=data.get("person", "person"),
+            episode=data.get("episode"),
+            order=data.get("order"),
+            reward_column="reward" if reward is None else reward["column"],
+            reward=None if reward is None else _number("reward", rewards),
         )
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read the schema from a TOML file.
 
-        Raises
-        ------
-        ValueError
-            If the file is not TOML, or an entry is out of range.
-        OSError
-            If the file cannot be read.
-        """
-        try:
-            return cls.of(tomllib.loads(read_bytes(Path(path)).decode("utf-8-sig")))
-        except RecursionError:
-            raise ValueError(f"{Path(path).name}: brackets are nested too deeply.") from None
-        except ValueError as error:
-            raise ValueError(f"{Path(path).name}: {error}") from None
+def has_ranges(data: Any) -> bool:
+    """Whether plain data of a log's schema have a column with a range, as `ContinuousSchema`."""
+    roles = (data.get(role) for role in ("state", "action")) if isinstance(data, Mapping) else ()
+    cells = [each for role in roles if isinstance(role, Mapping) for each in role.values()]
+    return any(isinstance(each, Mapping) and "range" in each for each in cells)
 
 
 def _n_levels(column: Column) -> int:
@@ -297,28 +298,37 @@ def _plain(column: Column) -> dict[str, Any]:
     return page if column.levels is None else page | {"levels": column.levels}
 
 
-def _columns(role: str, page: Any) -> dict[str, Column]:
-    if not isinstance(page, dict):
+def _columns(role: str, data: Any) -> dict[str, Column]:
+    if not isinstance(data, Mapping):
         raise ValueError(f"{role} must be a table of columns, such as [{role}.x].")
-    return {name: _column(f"{role}.{name}", entry) for name, entry in page.items()}
+    return {name: _column(f"{role}.{name}", each) for name, each in data.items()}
 
 
-def _column(name: str, page: Any) -> Column:
-    if isinstance(page, dict) and set(page) == {"categories"}:
-        check_is(f"{name}.categories", page["categories"], list)
-        return Choice(values=tuple(page["categories"]))
-    return _number(name, page)
+def _column(name: str, data: Any) -> Column:
+    if isinstance(data, Mapping) and set(data) == {"count"}:
+        count = check_count(f"{name}.count", data["count"], 2)
+        if count > _MOST:
+            raise ValueError(f"{name}.count must be at most {_MOST}, got {shown(count)}.")
+        return Choice(values=tuple(map(str, range(count))))
+    if isinstance(data, Mapping) and set(data) == {"categories"}:
+        check_is(f"{name}.categories", data["categories"], list)
+        return Choice(values=tuple(data["categories"]))
+    return _number(name, data)
 
 
-def _number(name: str, page: Any) -> Number:
-    known = {"range", "periodic", "levels"}
-    if not isinstance(page, dict) or "range" not in page or set(page) - known:
+def _number(name: str, data: Any) -> Number:
+    if not isinstance(data, Mapping) or not {"range"} <= set(data) <= {
+        "range",
+        "periodic",
+        "levels",
+    }:
+        got = listed(data) if isinstance(data, Mapping) else shown(data)
         raise ValueError(
-            f"{name} must have range = [low, high], and may have periodic and levels, or must have "
-            "categories alone."
+            f"{name} must have range = [low, high] and perhaps periodic and levels, or categories "
+            f"or a count alone, as other columns have ranges; got {got}."
         )
-    bounds = page["range"]
-    if not isinstance(bounds, list) or len(bounds) != 2:
-        raise ValueError(f"{name}.range must be [low, high].")
-    rest = {key: page[key] for key in ("periodic", "levels") if key in page}
+    bounds = data["range"]
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        raise ValueError(f"{name}.range must be [low, high], got {shown(bounds)}.")
+    rest = {key: data[key] for key in ("periodic", "levels") if key in data}
     return Number(low=bounds[0], high=bounds[1], **rest)

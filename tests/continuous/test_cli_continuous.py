@@ -1,4 +1,4 @@
-"""The command fit-continuous: what it writes and charges, and how it refuses."""
+"""Logs with ranges in fit-model and fit-policy: what is written, charged and refused."""
 
 import json
 import shlex
@@ -37,7 +37,8 @@ levels = 3
 column = "score"
 range = [-1, 0]
 """
-FIT = ["fit-continuous", "log.csv", "--schema", "schema.toml"]
+LOG = ["log.csv", "--schema", "schema.toml"]
+FIT = ["fit-model", *LOG]
 MODEL = ["model.json", "release.json", "tables.npz"]
 POLICY = ["policy.json", "release.json", "tables.npz"]
 SECRET = "4321.5"
@@ -97,8 +98,10 @@ def test_a_model_is_written_charged_played_and_planned_in(folder: Path) -> None:
     env.reset(seed=0)
     assert env.step(0)[0].shape == (3,)
 
+    assert "a model for 3 state columns and 3 actions, from about" in said(result)
+
     before = {path: path.read_bytes() for path in Path("model").iterdir()}
-    planned = ["fit-continuous", "--from-model", "model", "--discount", 0.9]
+    planned = ["fit-policy", "--from-model", "model", "--discount", 0.9]
     result = run(*planned, "--out", "policy")
     assert result.exit_code == 0, result.output
     assert "adds nothing to the cost of its model: (5, 1e-06)-differential privacy" in said(result)
@@ -109,10 +112,29 @@ def test_a_model_is_written_charged_played_and_planned_in(folder: Path) -> None:
     assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
     assert len(Ledger().entries()) == 1
 
+    assert "a policy for 3 state columns and 3 actions, from about" in said(result)
+
     for made, files in (("model", MODEL), ("policy", POLICY)):
         result = run("share", made, "--to", f"public-{made}")
         assert result.exit_code == 0, result.output
         assert names(f"public-{made}") == files
+
+
+def test_a_policy_of_a_log_is_the_plan_in_its_model(folder: Path) -> None:
+    seeded = ["--seed", 3, "--reproducible", "--epsilon", 5]
+    assert run(*FIT, *seeded, "--out", "model").exit_code == 0
+    result = run("fit-policy", *LOG, *seeded, "--discount", 0.9, "--out", "policy", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["guarantee"]["epsilon_delta"] == 5
+    assert (answer["columns"], answer["actions"]) == (3, 3)
+    assert names("policy") == POLICY
+    assert [entry["about"] for entry in Ledger().entries()] == ["fit-model", "fit-policy"]
+    policy = ContinuousPolicy.load("policy")
+    wanted = plan_continuous(ContinuousModel.load("model"), discount=0.9)
+    np.testing.assert_array_equal(policy.worth, wanted.worth)
+    assert policy.statement == wanted.statement
+    assert "caveats" in json.loads(Path("policy/policy.json").read_text())["statement"]
 
 
 def test_the_command_in_release_json_repeats_the_run(folder: Path) -> None:
@@ -147,21 +169,26 @@ def test_earlier_files_are_kept_unless_forced(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["log.csv"], "give a log and its --schema, or --from-model"),
-        ([*FIT[1:], "--delta", 0], "Gaussian noise has no pure epsilon"),
-        ([*FIT[1:], "--epsilon", -1], "epsilon must be"),
-        ([*FIT[1:], "--relation", "step"], "relation must be"),
-        ([*FIT[1:], "--separator", "ab"], "separator must be"),
-        ([*FIT[1:], "--discount", 0.5], "discount needs --from-model"),
-        pytest.param(
-            [*FIT[1:], "--report"], "report has no pages", marks=pytest.mark.needs("bokeh")
-        ),
+        ([*LOG, "--delta", 0], "Gaussian noise has no pure epsilon"),
+        ([*LOG, "--epsilon", -1], "epsilon must be"),
+        ([*LOG, "--relation", "step"], "relation must be"),
+        ([*LOG, "--separator", "ab"], "separator must be"),
+        ([*LOG, "--discount", 0], "discount must be"),
+        ([*LOG, "--behaviour", "uniform"], "behaviour is for states in cells"),
+        ([*LOG, "--admissible", "log.csv"], "admissible is for states in cells"),
+        ([*LOG, "--person", ""], "name must be a text that is not empty"),
+        ([*LOG, "--person", "who"], "'who' absent"),
         (["log.csv", "--schema", "log.csv"], "log.csv: "),
         (["log.csv", "--schema", "none.toml"], "none.toml"),
         (["log.csv", "--schema", "many.toml"], "at most 10000 combinations"),
         (["log.csv", "--schema", "other.toml"], "glucose"),
-        (["none.csv", *FIT[2:]], "none.csv"),
-        (["bad.csv", *FIT[2:]], "bad.csv"),
+        (["log.csv", "--schema", "edges.toml"], "as other columns have ranges; got 'edges'"),
+        (["log.csv", "--schema", "most.toml"], "got 'most_steps'; leave that out"),
+        (["log.csv", "--schema", "unpaid.toml"], "schema must have a table [reward] to plan for"),
+        (["none.csv", *LOG[1:]], "none.csv"),
+        (["bad.csv", *LOG[1:]], "bad.csv"),
         (["--from-model", "none"], "path must be a folder"),
+        (["--from-model", "unpaid"], "from-model must have a table [reward] to plan for"),
         (["--from-model", ".", "--out", "."], "out must be another folder"),
         (["log.csv", "--from-model", "m"], "cannot be combined with a log"),
     ],
@@ -171,10 +198,17 @@ def test_bad_input_is_refused_in_a_sentence_and_unspent(
 ) -> None:
     Path("many.toml").write_text(SCHEMA.replace("levels = 3", "levels = 1_000_000_000"))
     Path("other.toml").write_text(SCHEMA.replace("[state.x]", "[state.glucose]"))
+    Path("edges.toml").write_text(SCHEMA.replace("range = [0, 24]", "edges = [0, 24]", 1))
+    Path("most.toml").write_text("most_steps = 8\n" + SCHEMA)
+    unpaid = SCHEMA.partition("[reward]")[0]
+    Path("unpaid.toml").write_text(unpaid)
+    if "unpaid" in arguments:
+        assert run("fit-model", *LOG[:2], "unpaid.toml", "--out", "unpaid").exit_code == 0
+        Path(Ledger().path).unlink()
     text = Path("log.csv").read_text()
     Path("bad.csv").write_text(text + f"900,0,{SECRET},0,a,1,0,{SECRET}\n")
     where = [] if "--out" in arguments else ["--out", "out"]
-    result = run("fit-continuous", *arguments, *where)
+    result = run("fit-policy", *arguments, *where)
     assert result.exit_code == 2, result.output
     assert message in said(result)
     assert "Traceback" not in result.output

@@ -228,7 +228,7 @@ range = [-1, 1]
 def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_text(_TOML)
     schema = ContinuousSchema.load(tmp_path / "schema.toml")
-    assert ContinuousSchema.of(schema.plain()) == schema
+    assert ContinuousSchema.from_dict(schema.to_dict()) == schema
     rows = pd.DataFrame(
         {
             "patient": ["u", "u", "u", "v", "v", "u", None],
@@ -289,7 +289,11 @@ def test_values_are_wrapped_and_clipped() -> None:
         ("levels = 2", "", "levels"),
         ("levels = 2", "levels = 1", "levels"),
         ('["a", "b"]', '["a"]', "values"),
-        ('order = "hour"', 'hours = "hour"', "entries"),
+        ('order = "hour"', 'hours = "hour"', "got 'hours'; leave that out"),
+        ('order = "hour"', 'order = ""', "name must be"),
+        ("range = [0, 10]", "edges = [0, 10]", "as other columns have ranges; got 'edges'"),
+        ('categories = ["a", "b"]', "count = 1", "count must be"),
+        ('categories = ["a", "b"]', "count = 1000000000", "at most 10000"),
         ('column = "score"', "", "column and range"),
         ("range = [0, 10]", "wide = [0, 10]", "range"),
     ],

@@ -780,7 +780,7 @@ def table() -> dict[str, Valid]:
         continuous.ContinuousSchema,
         **{name: getattr(numeric, name) for name in ("state", "action", "reward", "person")},
     )
-    add("ContinuousSchema.of", continuous.ContinuousSchema.of, page=numeric.plain())
+    add("ContinuousSchema.from_dict", continuous.ContinuousSchema.from_dict, data=numeric.to_dict())
     add("read_continuous_log", continuous.read_continuous_log, source=rows, schema=numeric)
     numbers = continuous.read_continuous_log(rows, numeric)
     of_log = {"log": numbers, "epsilon": 1.0, "delta": 1e-5, "order": 2}

@@ -32,7 +32,7 @@ MEMORY = 1 << 30  # bytes beyond what is loaded already
 
 RELEASES = (
     *("histogram", "naive-bayes", "bayes-net"),
-    *("fit-model", "fit-policy", "fit-continuous"),
+    *("fit-model", "fit-policy"),
 )
 # NumPy's and Python's readers of arguments refuse wrong types so, and say what they got.
 ALLOWED = (ValueError, TypeError, OSError, ImportError)

@@ -1,0 +1,106 @@
+"""Logs whose states are numbers, in privrl fit-model and privrl fit-policy."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privrl.cli import logs
+from privrl.cli.released import Release
+from privrl.cli.terminal import OUT
+
+if TYPE_CHECKING:
+    from privrl.continuous import ContinuousModel, ContinuousPolicy, ContinuousSchema
+
+MODEL = ("model.json", "tables.npz", "release.json")
+POLICY = ("policy.json", "tables.npz", "release.json")
+
+
+def numeric_schema(path: Path, *, person: str | None, **cells: Any) -> "ContinuousSchema | None":
+    """Return the schema in a file if a column has a range; otherwise it is a `LogSchema`."""
+    from privrl.continuous import ContinuousSchema
+    from privrl.continuous.schema import has_ranges
+    from privrl.data.schema.plain import read
+
+    try:
+        if not has_ranges(read(path)):
+            return None
+    except ValueError:
+        return None  # LogSchema.load says what is wrong
+    for option, given in cells.items():
+        if given is not None:
+            raise ValueError(
+                f"{option} is for states in cells, and {path.name} has ranges; leave it out."
+            )
+    schema = ContinuousSchema.load(path)
+    return schema if person is None else replace(schema, person=person)
+
+
+def check_rewards(schema: "ContinuousSchema", option: str) -> None:
+    """Check that there is something to plan for."""
+    if schema.reward is None:
+        raise ValueError(
+            f"{option} must have a table [reward] to plan for. If you know what a step earns, use "
+            "privrl fit-model, and plan_continuous(model, reward=...) in Python."
+        )
+
+
+def planned(model: "ContinuousModel", discount: float | None) -> "ContinuousPolicy":
+    """Return a plan in a model."""
+    from privrl.continuous import plan_continuous
+
+    return plan_continuous(model, **({} if discount is None else {"discount": discount}))
+
+
+def is_numeric_model(folder: Path) -> bool:
+    """Whether a folder holds a model of states that are numbers."""
+    from privrl.continuous.files import is_continuous
+
+    page = folder / MODEL[0]
+    return page.is_file() and is_continuous(page.read_bytes())
+
+
+@contextmanager
+def fitted(
+    release: Release,
+    data: Path,
+    schema: "ContinuousSchema",
+    relation: str,
+    where: logs.ReadOptions,
+    files: Collection[str],
+) -> Iterator[tuple["ContinuousModel", dict[str, Any]]]:
+    """Charge the ledger and have a model of a log, and its guarantee."""
+    from privrl.continuous import fit_continuous_model, read_continuous_log
+    from privrl.continuous.moments import MomentsMechanism
+
+    if where.on_cluster:
+        raise ValueError("workers and address are for states in cells; leave them out.")
+    unit = logs.relation_of(relation)
+    target, rng = release.target, release.rng()
+    cost = MomentsMechanism.calibrated(target, relation=unit).cost
+    accountant = release.account(files, str(release.context.info_name))
+    guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
+    with logs.once_charged(accountant):
+        with logs.rows_read("reading") as progress:
+            log = read_continuous_log(data, schema, separator=where.separator, progress=progress)
+        model = fit_continuous_model(
+            log, target=target, delta=release.delta, relation=unit, rng=rng, accountant=accountant
+        )
+        assert model.statement is not None
+        statement = model.statement | {"caveats": guarantee["caveats"]}
+        yield replace(model, statement=statement), guarantee
+
+
+def print_about(release: Release, model: "ContinuousModel", what: str) -> None:
+    """Print what was made of a log."""
+    schema = model.schema
+    OUT.print(
+        f"a {what} for {schema.n_state} state columns and {schema.n_actions} actions, from about "
+        f"{round(model.persons)} persons"
+    )
+    release.answer |= {
+        "columns": schema.n_state,
+        "actions": schema.n_actions,
+        "persons": model.persons,
+    }
