@@ -43,7 +43,7 @@ def _figure(chart: Chart) -> Any:
         background_fill_color=None,
         border_fill_color=None,
     )
-    draw = {"lines": _lines, "bars": _bars, "dots": _dots, "grid": _grid}[chart.kind]
+    draw = {"lines": _lines, "bars": _bars, "dots": _dots, "grid": _grid, "map": _grid}[chart.kind]
     draw(figure, chart)
     if horizontal:
         _label_rows(figure, chart)
@@ -81,7 +81,7 @@ def _lines(figure: Any, chart: Chart) -> None:
         labels = {x: f"{x:g}" for x in ticks}
         figure.xaxis[0].update(ticker=models.FixedTicker(ticks=ticks), major_label_overrides=labels)
     else:
-        figure.xaxis[0].update(formatter=models.NumeralTickFormatter(format="0,0"))
+        figure.xaxis[0].update(formatter=models.NumeralTickFormatter(format="0,0[.]000"))
 
 
 def _bars(figure: Any, chart: Chart) -> None:
@@ -129,12 +129,12 @@ def _dots(figure: Any, chart: Chart) -> None:
 
 def _grid(figure: Any, chart: Chart) -> None:
     models = import_module("bokeh.models")
-    seen = []
+    steps, seen = chart.kind == "grid", []
     for cells in chart.series:
         assert isinstance(cells, Cells)
         data = {
             "start": cells.starts, "end": cells.ends, "top": cells.rows,
-            "bottom": [row + 1 for row in cells.rows], "last": [end - 1 for end in cells.ends],
+            "bottom": [row + 1 for row in cells.rows], "last": [end - steps for end in cells.ends],
             "row": [_unread(chart.labels[row]) for row in cells.rows],
             "name": [_unread(cells.name)] * len(cells.rows),
         }  # fmt: skip
@@ -146,12 +146,19 @@ def _grid(figure: Any, chart: Chart) -> None:
     figure.add_tools(
         models.HoverTool(
             renderers=seen,
-            tooltips=[("", "@row"), ("steps", "@start to @last"), ("action", "@name")],
+            tooltips=[
+                ("" if steps else _label(chart.y), "@row"),
+                ("steps", "@start to @last") if steps
+                else (_label(chart.x), "@start{0.[000]} to @last{0.[000]}"),
+                ("action", "@name"),
+            ],
         )
-    )
-    figure.x_range.update(range_padding=0, start=0)
-    ticker = models.BasicTicker(mantissas=[1, 2, 5], min_interval=1)
-    figure.xaxis[0].update(ticker=ticker)
+    )  # fmt: skip
+    figure.x_range.update(range_padding=0)
+    if steps:
+        figure.x_range.update(start=0)
+        ticker = models.BasicTicker(mantissas=[1, 2, 5], min_interval=1)
+        figure.xaxis[0].update(ticker=ticker)
 
 
 def _label_rows(figure: Any, chart: Chart) -> None:

@@ -121,7 +121,7 @@ def _figure(part: Picture | Chart, pictures: list[tuple[str, Chart]]) -> str:
         )
     target = f"picture-{len(pictures)}"
     pictures.append((target, part))
-    numbers = "" if part.kind == "grid" else (
+    numbers = "" if part.kind in ("grid", "map") else (
         "<details><summary>Numbers of this picture</summary>"
         f"{_table(_numbers(part))}</details>"
     )  # fmt: skip
@@ -169,7 +169,7 @@ def _cell(cell: Cell, is_number: bool, head: str) -> str:
 
 
 def _numbers(chart: Chart) -> Table:
-    """Return the numbers of a picture of series; a grid has its own table."""
+    """Return the numbers of a picture of series; a grid and a map have tables of their own."""
     rows: list[tuple[Cell, ...]] = []
     ends = any(isinstance(series, Series) and series.low for series in chart.series)
     first, second = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)

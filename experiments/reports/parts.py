@@ -83,7 +83,7 @@ class Cells:
     rows : tuple of int
         Places among the labels of the picture.
     starts, ends : tuple of float
-        First column of each, and the one after its last.
+        First column of each, and the one after its last; on a map, where each begins and ends.
     """
 
     name: str
@@ -101,7 +101,8 @@ class Chart:
     ----------
     kind : str
         ``lines`` with bands; horizontal ``bars`` with intervals, one for each label; ``dots`` in
-        rows with labels; or a ``grid`` of cells in such rows.
+        rows with labels; a ``grid`` of cells in such rows, by steps; or a ``map`` of cells, by
+        numbers.
     caption : str
         A sentence about the content, for screen readers as well.
     x, y : str
@@ -118,7 +119,7 @@ class Chart:
         Whether the vertical axis of lines includes 0. Other kinds always include it.
     """
 
-    kind: Literal["lines", "bars", "dots", "grid"]
+    kind: Literal["lines", "bars", "dots", "grid", "map"]
     caption: str
     x: str
     y: str

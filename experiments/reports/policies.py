@@ -30,7 +30,7 @@ def policy_parts(
         The file with the whole policy.
     """
     within = range(min(len(states), _ROWS))  # a state has at least one row
-    runs = [(state, *run) for state in within for run in _runs(policy[:, state])]
+    runs = [(state, *run) for state in within for run in runs(policy[:, state])]
     shown = [run for run in runs if run[0] < _STATES]
     series = []
     for action, name in actions.items():
@@ -57,7 +57,7 @@ def policy_parts(
     return picture, table
 
 
-def _runs(actions: NDArray[np.intp]) -> Iterator[tuple[int, int, int]]:
+def runs(actions: NDArray[np.intp]) -> Iterator[tuple[int, int, int]]:
     """Return runs of equal actions: first step, step after the last, action."""
     starts = [0, *(np.flatnonzero(np.diff(actions)) + 1).tolist(), len(actions)]
     for start, end in pairwise(starts):

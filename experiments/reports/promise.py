@@ -9,6 +9,8 @@ from privrl.files.sharing import SEEDED
 from privrl.numerics.printing import up, up_to_places
 
 HEADING = "Privacy guarantee"
+PERSONS = ("later data about the same persons: learning from them is another release",)
+"""What releases from logs of persons do not cover."""
 
 
 def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> Section:

@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from privrl.continuous.files import is_continuous
 from privrl.data.schema import Schema
 from privrl.envs.released_files import released_of
 from privrl.experiments.palette import BLUE, COLOURS
+from privrl.experiments.reports import numeric
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series, Table
 from privrl.experiments.reports.policies import policy_parts
-from privrl.experiments.reports.promise import promise
+from privrl.experiments.reports.promise import PERSONS, promise
 from privrl.files.plain import parse_json
 from privrl.models.histograms.choice import mechanism_name
 from privrl.models.histograms.result import PrivateHistogram
@@ -21,7 +23,6 @@ _CELLS = 60  # in the picture of a distribution
 _FEATURES = 12  # with a picture each
 _CLASSES = 12  # in it
 _ROWS = 500  # of a table
-_PERSONS = ("later data about the same persons: learning from them is another release",)
 
 
 def histogram(found: Contents) -> tuple[str, list[Section]]:
@@ -71,6 +72,8 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
 
 def policy(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a policy from a log or from a model."""
+    if is_continuous(found.files["policy.json"]):
+        return numeric.policy(found)
     made = ReleasedPolicy.from_dict(_json(found, "policy.json"))
     sections = [
         Section(
@@ -81,7 +84,7 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
                 made.says,
             ),
         ),
-        promise(found.statement["guarantee"], also_not=_PERSONS),
+        promise(found.statement["guarantee"], also_not=PERSONS),
     ]
     if made.facts is not None:
         facts = made.facts
@@ -117,6 +120,8 @@ def _policy(made: ReleasedPolicy) -> Iterator[Part]:
 
 def model(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of any ``model.json``."""
+    if is_continuous(found.files["model.json"]):
+        return numeric.model(found)
     data = _json(found, "model.json")
     kind = str(data["format"]).rpartition(" ")[0]
     if kind in ("privrl.PrivateNaiveBayes", "privrl.PrivateLogisticRegression"):
@@ -258,7 +263,7 @@ def _world(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]
             ("An environment for playing and planning, made from a log of persons.",
              Facts(tuple(facts))),
         ),
-        promise(found.statement["guarantee"], also_not=_PERSONS),
+        promise(found.statement["guarantee"], also_not=PERSONS),
         Section(
             "Model",
             (

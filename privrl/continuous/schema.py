@@ -201,6 +201,17 @@ class ContinuousSchema(PlainFile):
         return len(self.levels)
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """A label for each action, such as ``"dose 0.5, ward surgical"``."""
+        of_columns = (
+            [f"{name} {value}" for value in column.values]
+            if isinstance(column, Choice)
+            else [f"{name} {value:.6g}" for value in _levels(column)]
+            for name, column in self.action.items()
+        )
+        return tuple(map(", ".join, product(*of_columns)))
+
+    @property
     def periodic(self) -> BoolArray:
         """Which state columns are periodic, shape (n_state,)."""
         return np.array([isinstance(c, Number) and c.periodic for c in self.state.values()])
