@@ -82,26 +82,33 @@ def make_env(
     ValueError
         If no such environment exists, it cannot be made here, or its spaces cannot be numbered.
     """
-    import gymnasium as gym  # noqa: PLC0415
-
     from privrl.envs import numbered  # noqa: PLC0415
+
+    env = plain_env(name, args, horizon=horizon)
+    try:
+        return numbered(env, bins)
+    except ValueError:
+        env.close()
+        raise
+
+
+def plain_env(
+    name: str, args: Sequence[str] = (), *, horizon: int | None = None
+) -> "gym.Env[Any, Any]":
+    """Make a Gymnasium environment as it is. Arguments and errors are those of `make_env`."""
+    import gymnasium as gym  # noqa: PLC0415
 
     values = named_values(args)
     if horizon is not None:
         values.setdefault("max_episode_steps", horizon)
     try:
-        env = gym.make(_with_module(name), **values)
+        return gym.make(_with_module(name), **values)
     except Exception as error:  # whatever the code of an environment may raise
         raise ValueError(
             f"env must be the id of an environment that Gymnasium can make, got {shown(name)}"
             + (f" with {', '.join(args)}" if args else "")
             + f": {_reason(name, error)}"
         ) from error
-    try:
-        return numbered(env, bins)
-    except ValueError:
-        env.close()
-        raise
 
 
 def named_values(args: Sequence[str]) -> dict[str, Any]:

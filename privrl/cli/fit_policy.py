@@ -120,7 +120,7 @@ def _plan(release: Release, folder: Path, discount: float | None) -> None:
 
     if os.path.realpath(release.out) == os.path.realpath(folder):
         raise ValueError("out must be another folder than --from-model, whose files are kept.")
-    is_numeric = numeric.is_numeric_model(folder)
+    is_numeric = numeric.is_numeric(folder / numeric.MODEL[0])
     outputs.check_new(release.out, numeric.POLICY if is_numeric else _FILES, force=release.force)
     if is_numeric:
         from privrl.continuous import ContinuousModel

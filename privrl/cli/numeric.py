@@ -1,5 +1,6 @@
 """Logs whose states are numbers, in privrl fit-model and privrl fit-policy."""
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,12 +54,38 @@ def planned(model: "ContinuousModel", discount: float | None) -> "ContinuousPoli
     return plan_continuous(model, **({} if discount is None else {"discount": discount}))
 
 
-def is_numeric_model(folder: Path) -> bool:
-    """Whether a folder holds a model of states that are numbers."""
+def is_numeric(page: Path) -> bool:
+    """Whether a file is of a model or policy whose states are numbers."""
     from privrl.continuous.files import is_continuous
 
-    page = folder / MODEL[0]
     return page.is_file() and is_continuous(page.read_bytes())
+
+
+def saved_policy(saved: Path) -> "tuple[ContinuousPolicy, Path | None] | None":
+    """Return a saved policy, or a plan in a saved model and its folder; None if of another kind."""
+    from privrl.continuous import ContinuousModel, ContinuousPolicy
+
+    if saved.name == POLICY[0] and saved.is_file():
+        saved = saved.parent
+    if is_numeric(saved / POLICY[0]):
+        return ContinuousPolicy.load(saved), None
+    if not is_numeric(saved / MODEL[0]):
+        return None
+    model = ContinuousModel.load(saved)
+    check_rewards(model.schema, "saved")
+    return planned(model, None), saved
+
+
+def env_of(env: str | None, model: Path | None) -> tuple[str, ...]:
+    """Return the id of an environment, and arguments; a folder is one of a model."""
+    if env is None and model is None:
+        raise ValueError(
+            "env must be given: a policy from a log names no environment. Give the folder that "
+            "privrl fit-model wrote, or an environment's id."
+        )
+    if env is not None and not is_numeric(Path(env, MODEL[0])):
+        return (env,)
+    return "privrl/ReleasedContinuous-v0", f"path={json.dumps(env or str(model))}"
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import outputs
+from privrl.cli import numeric, outputs
 from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, app, friendly, print_files
@@ -22,18 +23,27 @@ from privrl.files.shown import shown
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from privrl.agents import Policy
     from privrl.envs.worth import Worth
     from privrl.experiments.training import TrainSpec
+    from privrl.experiments.training.playing import Playable
 
 DEFAULT_OUT: Final = Path("results/train")
 """The folder that privrl train writes to by default."""
 
 Saved = Annotated[
-    Path, typer.Argument(help="The folder that privrl train wrote, or a policy.json.")
+    Path,
+    typer.Argument(
+        help="The folder that privrl train wrote, or a policy.json; where states are numbers, the "
+        "folder of privrl fit-policy, or of fit-model: a plan is played there."
+    ),
 ]
 Env = Annotated[
-    str | None, typer.Option("--env", help="Environment id; by default that of the training.")
+    str | None,
+    typer.Option(
+        "--env",
+        help="Environment id, or the folder of a model whose states are numbers; by default that "
+        "of the training.",
+    ),
 ]
 EnvArgs = Annotated[
     list[str] | None,
@@ -45,7 +55,7 @@ Seed = Annotated[int | None, typer.Option(help="Seed of the environment, for rep
 
 def open_saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
-) -> "tuple[Policy, gym.Env[Any, Any]]":
+) -> "tuple[Playable, gym.Env[Any, Any]]":
     """Return a saved policy and its environment.
 
     Raises
@@ -54,8 +64,13 @@ def open_saved(
         If the policy is missing or was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
-    from privrl.experiments.names import make_env
+    from privrl.experiments.names import make_env, plain_env
 
+    if (numbers := numeric.saved_policy(saved)) is not None:
+        plan, model = numbers
+        name, *own = numeric.env_of(env, model)
+        with _made(name, *render):
+            return plan, plain_env(name, (*own, *(env_args or ()), *render))
     spec = None
     if saved.is_dir():
         spec = _spec_of(saved)
@@ -69,13 +84,20 @@ def open_saved(
     name = env or (spec.env if spec else policy.env)
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
-    if ":" in name and not sys.flags.safe_path:
-        sys.path.append(os.getcwd())  # as python -m does, unlike scripts
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
-    try:
+    with _made(name, *render):
         return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
+
+
+@contextmanager
+def _made(name: str, *render: str) -> Iterator[None]:
+    """Find modules here, and say of an environment that cannot render that it is not watched."""
+    if ":" in name and not sys.flags.safe_path:
+        sys.path.append(os.getcwd())  # as python -m does, unlike scripts
+    try:
+        yield
     except ValueError as error:
         if render and "'render_mode'" in str(error):  # it cannot render
             raise ValueError(
@@ -153,6 +175,7 @@ def play_command(
     with friendly(), answering(as_json) as answer:
         import numpy as np
 
+        from privrl.agents import Policy
         from privrl.envs.worth import worth
         from privrl.experiments.training.playing import play_policy
         from privrl.numerics.checks import check_count
@@ -163,7 +186,7 @@ def play_command(
         policy, made = open_saved(saved, env, env_arg)
         try:
             earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
-            value = worth(made, policy.actions)
+            value = worth(made, policy.actions) if isinstance(policy, Policy) else None
         finally:
             made.close()
         error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
@@ -176,9 +199,11 @@ def play_command(
                 *rows,
                 ("random actions", value.random),
             ]
-        title = policy.env if made.spec is None else made.spec.id
+        by_cells = isinstance(policy, Policy)
+        title = made.spec.id if made.spec is not None else policy.env if by_cells else ""
+        steps = f"{policy.horizon} steps or fewer" if by_cells else "steps"
         print_shares(
-            f"Reward of one episode of {title}, the sum over its {policy.horizon} steps or fewer",
+            f"Reward of one episode of {title}, the sum over its {steps}",
             rows,
             value,
         )
@@ -249,4 +274,5 @@ def watch_command(
         print_files(written)
         answer["files"] = named(written)
         steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
-        OUT.print(f"{steps} of {policy.env or 'the environment'}", markup=False)
+        title = made.spec.id if made.spec is not None else "the environment"
+        OUT.print(f"{steps} of {title}", markup=False)

@@ -8,9 +8,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl.continuous.drawing import rgb_array
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Ends, Reward
 from privrl.continuous.schema import Choice
+from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
 
@@ -34,6 +36,8 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         Steps after which an episode is truncated.
     start : callable, optional
         From a generator to a state where an episode starts; by default as learned.
+    render_mode : {None, "rgb_array"}
+        What `render` returns: nothing, or a picture of each column over time.
 
     Attributes
     ----------
@@ -50,7 +54,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         If the folder cannot be read.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
 
     def __init__(
         self,
@@ -61,8 +65,10 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         ends: Ends | None = None,
         horizon: int = 200,
         start: Any = None,
-        render_mode: None = None,
+        render_mode: str | None = None,
     ) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode must be None or 'rgb_array', got {shown(render_mode)}.")
         if (path is None) == (released is None):
             raise ValueError("one of path and released must be given.")
         model = ContinuousModel.load(path) if path is not None else released
@@ -82,8 +88,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gym.spaces.Discrete(schema.n_actions)
         self.render_mode = render_mode
-        self._state: FloatArray | None = None
-        self._steps = 0
+        self._states: list[FloatArray] = []  # of this episode
 
     @property
     def statement(self) -> dict[str, Any] | None:
@@ -99,27 +104,35 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         state = model.sample_start(self.np_random)
         if self._start is not None:
             state = np.asarray(self._start(self.np_random), np.float64)
-        self._state, self._steps = model.schema.inside(state[None])[0], 0
+        self._states = [model.schema.inside(state[None])[0]]
         return self._seen(), {}
 
     def step(
         self, action: np.int64
     ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Take one action: predict, add the learned residual, and draw categories and the end."""
-        if self._state is None:
+        if not self._states:
             raise gym.error.ResetNeeded("step needs a state; call reset() first.")
         if not self.action_space.contains(action):
             raise ValueError(f"action must be in {self.action_space}.")
         model, rng = self.released, self.np_random
         values = model.schema.levels[int(action)][None]
-        state = self._state[None]
+        state = self._states[-1][None]
         after, found = model.sample(state, values, rng, reward=self._reward, ends=self._ends)
         over = bool(rng.random() < found.ends[0])
-        self._state, self._steps = after[0], self._steps + 1
-        return self._seen(), float(found.reward[0]), over, self._steps >= self._horizon, {}
+        self._states.append(after[0])
+        return self._seen(), float(found.reward[0]), over, len(self._states) > self._horizon, {}
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override] # of one mode
+        """Return a picture of the episode so far, if the mode is ``rgb_array``."""
+        if not self._states:
+            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
+        if self.render_mode is None:
+            gym.logger.warn("render() shows nothing unless the mode is 'rgb_array'.")
+            return None
+        return rgb_array(self.released.schema, self._states, self._horizon)
 
     def _seen(self) -> NDArray[np.float32]:
-        assert self._state is not None
         space = self.observation_space
         assert isinstance(space, gym.spaces.Box)
-        return np.clip(self._state.astype(np.float32), space.low, space.high)
+        return np.clip(self._states[-1].astype(np.float32), space.low, space.high)
