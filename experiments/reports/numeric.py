@@ -110,11 +110,11 @@ def _others(schema: ContinuousSchema, drawn: set[str]) -> str:
     """Return what a caption says of columns that are not drawn."""
     rest = {name: column for name, column in schema.state.items() if name not in drawn}
     said = [
-        f"{name} is {column.values[0]}" if isinstance(column, Choice)
-        else f"{name} is {(column.low + column.high) / 2:.4g}"
+        f"{name} = {column.values[0]}" if isinstance(column, Choice)
+        else f"{name} = {(column.low + column.high) / 2:.4g}"
         for name, column in rest.items()
     ]  # fmt: skip
-    return f" Elsewhere {', '.join(said)}." if said else ""
+    return f" Fixed: {', '.join(said)}." if said else ""
 
 
 def _looks(schema: ContinuousSchema) -> list[tuple[str, str]]:

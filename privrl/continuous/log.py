@@ -1,13 +1,19 @@
 """Logs of continuous states in memory: transitions, grouped by person."""
 
-from collections.abc import Iterator
+import math
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl.continuous.schema import ContinuousSchema
+from privrl.continuous.schema import Choice, ContinuousSchema
+from privrl.data.logs.episodes import Person, load_minari, with_persons
+from privrl.data.schema.entries import key_of
+from privrl.files.plain import listed
 from privrl.numerics.checks import LARGEST_WHOLE, check_is, check_numbers, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
@@ -139,6 +145,113 @@ class ContinuousLog:
             offsets.astype(np.intp),
         )
 
+    @classmethod
+    def from_buffer(
+        cls, episodes: Iterable[Any], schema: ContinuousSchema, *, person: Person | None = None
+    ) -> Self:
+        """Return the log of episodes as Minari's `EpisodeBuffer` and `EpisodeData` hold them.
+
+        Parameters
+        ----------
+        episodes : iterable of objects
+            Each with ``observations``, of shape (n + 1, n_state), ``actions``, of shape
+            (n, n_columns) or (n,), and, if the schema has them, ``rewards`` and ``terminations``,
+            of shape (n,). Categories are numbers from 0.
+        schema : ContinuousSchema
+            The public facts.
+        person : callable or sequence, optional
+            Whose each episode is, as for `privrl.data.logs.from_buffer`; by default each episode is
+            a person's own.
+
+        Raises
+        ------
+        ValueError
+            If an argument is of another type, or ``person`` lists another number than that of the
+            episodes.
+
+        Notes
+        -----
+        A person with an episode that does not fit (arrays of other shapes or of no numbers, an end
+        before the last step) is left out altogether, without a message.
+        """
+        check_is("schema", schema, ContinuousSchema)
+        return cls._of_episodes(episodes, schema, person, (np.zeros(1), np.zeros(1)))
+
+    @classmethod
+    def from_minari(
+        cls,
+        dataset: "Any | str | os.PathLike[str]",
+        schema: ContinuousSchema,
+        *,
+        person: Person | None = None,
+    ) -> Self:
+        """Return the log in a data set of Minari's.
+
+        Parameters
+        ----------
+        dataset : minari.MinariDataset, str or pathlib.Path
+            The data set, its name, by which `minari.load_dataset` finds it on this machine, or its
+            folder. Its spaces are Box, Discrete or MultiDiscrete.
+        schema : ContinuousSchema
+            The public ranges, which need not be those of the spaces: many are infinite.
+        person : callable or sequence, optional
+            Whose each episode is, as for `from_buffer`.
+
+        Raises
+        ------
+        ValueError
+            If a space has another number of columns than the schema, or as `from_buffer`.
+        ImportError
+            If Minari is needed and not installed.
+        FileNotFoundError
+            If this machine has no data set of that name.
+        """
+        check_is("schema", schema, ContinuousSchema)
+        if isinstance(dataset, str | os.PathLike):
+            dataset = load_minari(dataset)
+        spaces = import_module("gymnasium").spaces
+        kinds = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete)
+        first = []
+        for name, columns in (("observation", schema.state), ("action", schema.action)):
+            space = getattr(dataset, f"{name}_space", None)
+            if not isinstance(space, kinds) or math.prod(space.shape) != len(columns):
+                raise ValueError(
+                    f"dataset must have {name}s of the schema's {len(columns)} columns "
+                    f"{listed(columns)}, got {type(space).__name__}"
+                    f"{getattr(space, 'shape', '')}; write a schema for them."
+                )
+            starts = np.broadcast_to(np.ravel(getattr(space, "start", 0)), (len(columns),))
+            of_choices = [isinstance(column, Choice) for column in columns.values()]
+            first.append(np.where(of_choices, starts, 0.0))
+        return cls._of_episodes(dataset.iterate_episodes(), schema, person, (first[0], first[1]))
+
+    @classmethod
+    def _of_episodes(
+        cls,
+        episodes: Iterable[Any],
+        schema: ContinuousSchema,
+        person: Person | None,
+        first: tuple[FloatArray, FloatArray],
+    ) -> Self:
+        """Return the log of episodes; ``first`` is how each column's categories begin."""
+        places: dict[Any, int] = {}
+        kept: list[dict[str, FloatArray]] = [_empty(schema)]
+        bad: list[float] = []
+        for number, (episode, whose) in enumerate(with_persons(episodes, person)):
+            key = number if person is None else key_of(whose)
+            if key in (None, ("text", "")):
+                continue
+            place = float(places.setdefault(key, len(places)))
+            steps = _steps(episode, schema, first)
+            if steps is None:
+                bad.append(place)
+            else:
+                kept.append(steps | {"person": np.full(len(steps["state"]), place)})
+        arrays = {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
+        good = ~np.isin(arrays["person"], bad)
+        with np.errstate(all="ignore"):
+            return cls.grouped(schema, {name: each[good] for name, each in arrays.items()})
+
     def blocks(self, most_rows: int) -> Iterator["ContinuousLog"]:
         """Yield logs of whole persons, each with about ``most_rows`` rows."""
         first = 0
@@ -172,3 +285,45 @@ def _numbered(person: NDArray[Any]) -> NDArray[Any]:
             "all larger ones."
         )
     return numbers
+
+
+def _empty(schema: ContinuousSchema) -> dict[str, FloatArray]:
+    """Return arrays of no transition."""
+    widths = {"state": schema.n_state, "next_state": schema.n_state, "action": len(schema.action)}
+    tables = {name: np.empty((0, width)) for name, width in widths.items()}
+    flat = [
+        "person",
+        *["reward"] * (schema.reward is not None),
+        *["terminated"] * schema.terminates,
+    ]
+    return tables | {name: np.empty(0) for name in flat}
+
+
+def _steps(
+    episode: Any, schema: ContinuousSchema, first: tuple[FloatArray, FloatArray]
+) -> dict[str, FloatArray] | None:
+    """Return the transitions of an episode, or none if it does not fit."""
+    try:
+        with np.errstate(all="ignore"):  # of longer floats, which a warning would tell
+            seen = _rows(episode.observations, schema.n_state) - first[0]
+            steps = {
+                "state": seen[:-1],
+                "action": _rows(episode.actions, len(schema.action)) - first[1],
+                "next_state": seen[1:],
+            }
+            if schema.reward is not None:
+                steps["reward"] = _rows(episode.rewards, 1)[:, 0]
+            if schema.terminates:
+                over = plain_array("terminations", episode.terminations)
+                if over.dtype.kind != "b" or over[:-1].any():
+                    return None
+                steps["terminated"] = over.astype(np.float64)
+    except Exception:  # whatever an episode holds, no other person is to notice
+        return None
+    return steps if {len(each) for each in steps.values()} == {len(seen) - 1} else None
+
+
+def _rows(values: Any, width: int) -> FloatArray:
+    """Return numbers as rows; a ValueError for something else."""
+    table = check_numbers("values", values)
+    return table.reshape(len(table), width)

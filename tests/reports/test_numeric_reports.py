@@ -116,7 +116,7 @@ def test_a_category_has_a_map_each() -> None:
 
 def test_columns_that_are_not_drawn_are_named() -> None:
     _, (chart,), _ = maps_of("six columns")
-    assert "Elsewhere x2 is 0, x3 is 0, x4 is 0, x5 is 0." in chart.caption
+    assert "Fixed: x2 = 0, x3 = 0, x4 = 0, x5 = 0." in chart.caption
     _, (chart,), _ = maps_of("one column")
     assert chart.labels == ("any",)
     assert not maps_of("categories")[1]

@@ -53,15 +53,16 @@ def from_minari(
         If this machine has no data set of that name.
     """
     if isinstance(dataset, str | os.PathLike):
-        dataset = _load(dataset)
+        dataset = load_minari(dataset)
     discrete = import_module("gymnasium").spaces.Discrete
     first, sizes = [], []
     for name in ("observation_space", "action_space"):
         space = getattr(dataset, name, None)
         if not isinstance(space, discrete):
             raise ValueError(
-                f"dataset must have a Discrete {name}, got {type(space).__name__}; write its steps "
-                "as a table, and read that with read_log and bins."
+                f"dataset must have a Discrete {name}, got {type(space).__name__}; read numbers "
+                "with privrl.continuous.ContinuousLog.from_minari, or write the steps as a table "
+                "for read_log and bins."
             )
         first.append(int(space.start))
         sizes.append(int(space.n))
@@ -142,7 +143,7 @@ def _log(
 ) -> Log:
     kept: dict[Any, list[_Steps]] = {}
     bad = set()
-    for number, (episode, whose) in enumerate(_with_persons(episodes, person)):
+    for number, (episode, whose) in enumerate(with_persons(episodes, person)):
         key = number if person is None else key_of(whose)
         if key in (None, ("text", "")):
             continue
@@ -175,7 +176,8 @@ def _log(
     )
 
 
-def _with_persons(episodes: Iterable[Any], person: Person | None) -> Iterable[tuple[Any, Any]]:
+def with_persons(episodes: Iterable[Any], person: Person | None) -> Iterable[tuple[Any, Any]]:
+    """Return each episode and whose it is, see `from_buffer`."""
     if person is None or callable(person):
         return ((each, None if person is None else person(each)) for each in episodes)
     if isinstance(person, str) or not isinstance(person, Sequence | np.ndarray):
@@ -245,7 +247,8 @@ def _whole_numbers(values: Any, first: int, size: int) -> IntArray:
     return numbers.astype(np.intp) - first
 
 
-def _load(dataset: "str | os.PathLike[str]") -> Any:
+def load_minari(dataset: "str | os.PathLike[str]") -> Any:
+    """Return a data set of Minari's by its name or its folder."""
     try:
         minari = import_module("minari")
     except ImportError as error:
