@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import logs, outputs
-from privrl.cli.fit_policy import WITH_MODEL, check_alone, print_statement
+from privrl.cli.fit_policy import WITH_MODEL, check_alone, in_pairs, print_statement
 from privrl.cli.released import Release, release_command
 from privrl.cli.terminal import OUT
 
@@ -102,6 +102,7 @@ def _plan(release: Release, folder: Path, discount: float) -> None:
     policy = plan_continuous(model, discount=discount)
     assert policy.statement is not None
     print_statement(policy.statement)
-    written = release.save(policy.files(), policy.statement, WITH_MODEL)
+    guarantee = in_pairs(policy.statement, folder)
+    written = release.save(policy.files(), guarantee, WITH_MODEL)
     release.answer |= {"actions": policy.schema.n_actions, "discount": discount}
-    release.finish("policy.json", policy.statement, written)
+    release.finish("policy.json", guarantee, written)

@@ -61,7 +61,7 @@ def fit_policy(
     if from_model is not None:
         check_alone(release.context)
         policy = _planned(from_model, release, discount)
-        guarantee = policy.statement
+        guarantee = in_pairs(policy.statement, from_model)
         written = release.save({"policy.json": policy_writer(policy)}, guarantee, WITH_MODEL)
     elif data is None or schema is None:
         raise ValueError("give a log and its --schema, or --from-model.")
@@ -87,6 +87,26 @@ def fit_policy(
     }
     unit = guarantee["unit"]
     release.finish("policy.json", guarantee, written, also=f", {unit}")
+
+
+def in_pairs(statement: dict[str, Any], model: Path) -> dict[str, Any]:
+    """Return a model's statement with the (epsilon, delta) that its release.json has of it."""
+    from privrl.files.files import STATEMENT, read_bytes
+    from privrl.files.plain import parse_json
+    from privrl.files.sharing import verdicts_of
+
+    try:
+        said = parse_json(read_bytes(model / STATEMENT))
+        verdicts_of(said)
+    except (OSError, ValueError):  # the model's own statement is enough
+        return statement
+    found = said.get("guarantee")
+    same = isinstance(found, dict) and all(
+        found.get(entry) == statement.get(entry) for entry in ("epsilon", "order", "relation")
+    )
+    if not same or "order" not in statement:
+        return statement
+    return {**statement, **{entry: found.get(entry) for entry in ("epsilon_delta", "delta")}}
 
 
 def check_alone(context: typer.Context) -> None:
