@@ -45,7 +45,7 @@ def _log(reward: Any) -> object:
 
 def _continuous(state: Any) -> object:
     schema = ContinuousSchema(
-        state={"x": Number(low=-1e300, high=1e300, periodic=True)},
+        state={"x": Number(low=-1e30, high=1e30, periodic=True)},
         action={"a": Number(low=0, high=1, levels=2)},
     )
     return ContinuousLog.of_arrays(
