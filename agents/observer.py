@@ -372,7 +372,8 @@ class Observer:
                 check_index(name, index.min(), size)
                 check_index(name, index.max(), size)
         following = np.where(terminated[observed] & self.terminates, self.n_states, following)
-        paid = reward[observed].astype(np.float64)
+        with np.errstate(all="ignore"):  # a warning would tell of longer floats
+            paid = reward[observed].astype(np.float64)
         encoded = self._rewards.encode(state, action, paid, following, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)

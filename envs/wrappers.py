@@ -203,8 +203,8 @@ def clipped(reward: ArrayLike, low: float, high: float) -> tuple[FloatArray, Boo
     inside : array of bool, shape (...)
     """
     given = np.asarray(reward)
-    values = given.astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
+        values = given.astype(np.float64)
         single = values.astype(np.float32) == values
     epsilon = np.finfo(np.float16 if given.dtype == np.float16 else np.float32).eps
     slack = 4 * np.where(single, epsilon, np.finfo(np.float64).eps) * max(abs(low), abs(high))

@@ -135,9 +135,30 @@ def _plan(release: Release, folder: Path, discount: float | None) -> None:
         statement, files = policy.statement, {"policy.json": policy_writer(policy)}
         _print_policy(release, policy)
     assert statement is not None
-    written = release.save(files, statement, _WITH_MODEL)
+    guarantee = _in_pairs(statement, folder)
+    written = release.save(files, guarantee, _WITH_MODEL)
     _print_statement(statement)
-    release.finish("policy.json", statement, written)
+    release.finish("policy.json", guarantee, written)
+
+
+def _in_pairs(statement: dict[str, Any], model: Path) -> dict[str, Any]:
+    """Return a model's statement with the (epsilon, delta) that its release.json has of it."""
+    from privrl.files.files import STATEMENT, read_bytes
+    from privrl.files.plain import parse_json
+    from privrl.files.sharing import verdicts_of
+
+    try:
+        said = parse_json(read_bytes(model / STATEMENT))
+        verdicts_of(said)
+    except (OSError, ValueError):  # the model's own statement is enough
+        return statement
+    found = said.get("guarantee")
+    same = isinstance(found, dict) and all(
+        found.get(entry) == statement.get(entry) for entry in ("epsilon", "order", "relation")
+    )
+    if not same or "order" not in statement:
+        return statement
+    return {**statement, **{entry: found.get(entry) for entry in ("epsilon_delta", "delta")}}
 
 
 def _check_alone(context: typer.Context) -> None:

@@ -27,7 +27,10 @@ def share_command(
     to: Annotated[Path, typer.Option(help="The new folder for the shareable files.")],
     force: Force = False,
     weak: Annotated[
-        bool, typer.Option("--weak", help="Also copy releases with an epsilon above 10.")
+        bool,
+        typer.Option(
+            "--weak", help="Also copy releases with an epsilon above 10 or a delta above 0.001."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +40,8 @@ def share_command(
     made from them, if their checksums match the statement. The statement is copied without the
     command line, which names files of this machine. For each file left out the reason is printed.
 
-    Prints the guarantee of the copied files. An epsilon above 10 is weak privacy and needs --weak.
+    Prints the guarantee of the copied files. An epsilon above 10 is weak privacy and needs --weak,
+    and so is a delta above 0.001. A Rényi divergence alone counts as its epsilon at delta 1e-5.
 
     Example: privrl share results/histogram --to public/ages
     """
@@ -55,13 +59,16 @@ def share_command(
             raise ValueError(f"nothing of {str(folder)!r} may be shared; no file was written.")
         for name, guarantee in copy.guarantees.items():
             _print_guarantee(name, guarantee)
-            epsilon = _sharing.epsilon_of(guarantee)
-            if epsilon > _sharing.MOST_EPSILON and not weak:
-                raise ValueError(
-                    f"{name} states an epsilon of {up(epsilon)}, above {_sharing.MOST_EPSILON:g}: "
-                    "that is weak privacy, and no file was written. To share it anyway, add "
-                    "--weak."
-                )
+            limits = _sharing.MOST_EPSILON, _sharing.MOST_DELTA
+            named_amounts = zip(
+                ("an epsilon", "a delta"), _sharing.amounts_of(guarantee), limits, strict=True
+            )
+            for word, amount, most in named_amounts:
+                if amount > most and not weak:
+                    raise ValueError(
+                        f"{name} states {word} of {up(amount)}, above {most:g}: that is weak "
+                        "privacy, and no file was written. To share it anyway, add --weak."
+                    )
         _files.save_folder(Path(os.path.realpath(to)), copy.files)
         written = [to / name for name in copy.files]
         print_files(written)

@@ -273,7 +273,7 @@ class ContinuousModel:
             numbers = sum(isinstance(c, Number) for c in schema.state.values())
             if start.mean.shape != size or start.deviation.shape != size:
                 raise ValueError(f"starts must have shape {size}.")
-            if ends is not None and (ends.ndim != 2 or len(ends) != numbers or not ends.size):
+            if ends is not None and (ends.ndim != 2 or len(ends) != numbers or not ends.shape[1]):
                 raise ValueError(f"ends must have {numbers} rows.")
             if not isinstance(page["persons"], int | float):
                 raise ValueError("persons must be a number.")

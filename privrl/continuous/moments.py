@@ -54,6 +54,7 @@ GRAINS: Final = 2.0**24  # of a person
 _LARGEST: Final = 3000  # columns of a row: the bound on rounding holds up to here
 _AT_ONCE: Final = 1 << 17  # rows
 _CELLS: Final = 1 << 19  # of contributions that are in memory at once
+_TOGETHER: Final = 1 << 12  # squares that are added up at once
 
 Rows = Callable[[ContinuousLog], FloatArray]
 """From a part of a log to its rows ``z``, shape (n_rows, D)."""
@@ -362,13 +363,26 @@ def _bounded(sums: FloatArray, amplitude: float) -> FloatArray:
     """Return rows in whole grains, scaled to at most an amplitude in Euclidean norm."""
     largest = np.abs(sums).max(axis=1, initial=0.0)[:, None]
     sums = np.where(largest > 0, sums / largest, 0.0)
-    norm = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+    norm = np.sqrt(_squares(sums))
     limit = amplitude * GRAINS * (1 - 2.0**-40)
     sums *= np.where(norm > 0, limit / norm, 0.0)[:, None]
     np.trunc(sums, out=sums)
     # Whole numbers up to 2^24: their squares are exact, and sums of these nearly.
-    sums[np.einsum("ij,ij->i", sums, sums) > (amplitude * GRAINS) ** 2] = 0.0
+    sums[_squares(sums) > (amplitude * GRAINS) ** 2] = 0.0
     return sums
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    """Return the sum of squares of each row, with the same bits whatever other rows there are.
+
+    NumPy adds up to 8192 numbers at a time, across rows: of longer rows the place of a break, and
+    so the rounding, would depend on how many rows are before.
+    """
+    total = np.zeros(len(rows))
+    for first in range(0, rows.shape[1], _TOGETHER):
+        part = rows[:, first : first + _TOGETHER]
+        total += np.einsum("ij,ij->i", part, part)
+    return total
 
 
 def _counts_by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
@@ -387,10 +401,10 @@ def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
     """Return the sum over rows, in grains: rows are rounded to multiples of 2^-12 themselves."""
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     rows = np.where(largest > 0, rows / largest, 0.0)
-    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    norm = np.sqrt(_squares(rows))
     limit = math.sqrt(amplitude * GRAINS)
     rows *= np.where(norm > 0, limit * (1 - 2.0**-40) / norm, 0.0)[:, None]
     rows = np.trunc(rows)
-    rows[np.einsum("ij,ij->i", rows, rows) > amplitude * GRAINS] = 0.0
+    rows[_squares(rows) > amplitude * GRAINS] = 0.0
     total: FloatArray = rows.T @ rows
     return total

@@ -14,6 +14,10 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_finite, check_is
 from privrl.numerics.typing import BoolArray, FloatArray
 
+# Of ranges: squares of squares are floats then, and environments observe in 32 bits.
+_SMALLEST: Final = 1e-30
+_LARGEST: Final = 1e30
+
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
@@ -22,7 +26,8 @@ class Number:
     Parameters
     ----------
     low, high : float
-        The bounds. Of a periodic column they are one period apart.
+        The bounds, within 1e30 of 0 and at least 1e-30 apart. Of a periodic column they are one
+        period apart.
     periodic : bool
         Whether ``low`` and ``high`` are the same point, as for an angle. Values are wrapped then.
     levels : int, optional
@@ -43,6 +48,11 @@ class Number:
         low, high = check_finite("low", self.low), check_finite("high", self.high)
         if not (low < high and math.isfinite(high - low)):
             raise ValueError(f"range must be two numbers, the lower first, got {low:g}, {high:g}.")
+        if high - low < _SMALLEST or max(-low, high) > _LARGEST:
+            raise ValueError(
+                f"range must be at least {_SMALLEST:g} wide, and within {_LARGEST:g} of 0, got "
+                f"{low:g}, {high:g}; use another unit."
+            )
         check_is("periodic", self.periodic, bool)
         if self.levels is not None:
             check_count("levels", self.levels, 2)

@@ -8,6 +8,7 @@ shared.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -52,6 +53,9 @@ _POLICY = Verdict(True, "planned from what was released")
 #: Epsilon of a release above which `privrl share` requires a confirmation: beyond it, one
 #: person can change the odds of an outcome by a factor of more than 22,000.
 MOST_EPSILON: Final = 10.0
+#: Likewise of delta, the chance that nothing is promised: above, of one in 1,000 persons.
+MOST_DELTA: Final = 1e-3
+_DELTA: Final = 1e-5  # at which a Rényi divergence alone is compared
 
 #: Every known file: whether a release makes it shareable, and why.
 ARTEFACTS: Final[Mapping[str, Verdict]] = {
@@ -152,10 +156,19 @@ def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
     )
 
 
-def epsilon_of(guarantee: Mapping[str, Any]) -> float:
-    """Return the largest epsilon in the guarantee of something shareable."""
-    said = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
-    return max(float(each) for each in said if isinstance(each, int | float))
+def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the largest epsilon, and the delta, in the guarantee of something shareable.
+
+    A Rényi divergence alone counts as the epsilon that follows at delta 1e-5 (Canonne, Kamath and
+    Steinke, 2020): of an order near 1, a small divergence promises little.
+    """
+    said = [guarantee.get(entry) for entry in ("epsilon", "epsilon_delta")]
+    epsilon = max(float(each) for each in said if isinstance(each, int | float))
+    order, delta = guarantee.get("order"), guarantee.get("delta")
+    if isinstance(order, int | float) and said[1] is None:
+        above = order - 1
+        epsilon += max(0.0, math.log(above / order) - math.log(_DELTA * order) / above)
+    return epsilon, float(delta) if isinstance(delta, int | float) else 0.0
 
 
 def judge_alone(name: str) -> Verdict:

@@ -138,7 +138,9 @@ class SimplexMechanism(Mechanism[FloatArray]):
             raise ValueError(
                 f"data must have shape {wanted}, K at least {least}, got {vectors.shape}."
             )
-        if not ((vectors >= 0).all() and (abs(vectors.sum(-1) - 1) <= _ROUNDING).all()):
+        with np.errstate(all="ignore"):  # a warning would tell of large numbers
+            sums = vectors.sum(-1)
+        if not ((vectors >= 0).all() and (abs(sums - 1) <= _ROUNDING).all()):
             raise ValueError(
                 "data must be vectors >= 0 that each sum to 1 within 1e-9; normalise them, in "
                 "float64."

@@ -143,7 +143,8 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
                 raise TypeError
         elif array.dtype.kind not in "iuf":
             raise TypeError
-        return array.astype(np.float64)
+        with np.errstate(all="ignore"):  # of longer floats, which a warning would tell
+            return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         pass  # without the cause, which may show a value
     raise ValueError(

@@ -450,7 +450,8 @@ def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
     """Check new and previous counts of some cells, see `check_batch`."""
     if not new.size:
         return
-    new = np.asarray(new, np.float64)  # float16 does not hold the limits below
+    with np.errstate(all="ignore"):  # a warning would tell of longer floats
+        new = np.asarray(new, np.float64)  # float16 does not hold the limits below
     largest = new.max()
     if not (new.min() >= 0 and largest < np.inf):  # nor is NaN
         raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")

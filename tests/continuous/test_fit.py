@@ -14,6 +14,7 @@ from interrupts import Interrupter
 
 from privrl.accounting import RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.continuous import (
+    Choice,
     ContinuousLog,
     ContinuousModel,
     ContinuousPolicy,
@@ -334,6 +335,55 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
         ReleasedContinuousEnv(released=model)
     with pytest.raises(ValueError, match="discount"):
         plan_continuous(model, reward=lambda s, a, n: n[:, 0], discount=0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 5e-324), (0, 1e-200), (-8e307, 8e307), (1e300, 1.0000001e300)]
+)
+def test_ranges_whose_squares_are_no_floats_are_refused(low: float, high: float) -> None:
+    """The budget was spent, and the model was refused for what was not finite."""
+    with pytest.raises(ValueError, match="use another unit"):
+        Number(low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1e-30), (-1e30, 1e30), (-1e-30, 1e30), (9e29, np.nextafter(9e29, 1e30))]
+)
+def test_in_any_range_what_is_charged_is_released(low: float, high: float, tmp_path: Path) -> None:
+    column = Number(low=low, high=high)
+    wide = ContinuousSchema(
+        state={"x": column, "angle": Number(low=low, high=high, periodic=True)},
+        action={"a": Number(low=low, high=high, levels=2)},
+        reward=column,
+    )
+    values = np.array([[low, high], [high, low], [np.nan, 0], [1.7e308, -1.7e308], [5e-324, low]])
+    log = ContinuousLog.of_arrays(
+        wide,
+        person=[0, 0, 1, 1, 2],
+        state=values,
+        next_state=values[::-1],
+        action=values[:, 0],
+        reward=values[:, 1],
+    )
+    fit_continuous_model(log, epsilon=1, rng=0, order=2).save(tmp_path)
+    env = ReleasedContinuousEnv(tmp_path)
+    assert env.observation_space.contains(env.reset(seed=0)[0])
+    assert env.observation_space.contains(env.step(np.int64(1))[0])
+
+
+def test_a_model_whose_columns_are_all_categories_is_read_again(tmp_path: Path) -> None:
+    """It was charged and saved, and could not be read: no column has bins for ends."""
+    schema = ContinuousSchema(
+        state={"ward": Choice(values=("a", "b"))},
+        action={"care": Choice(values=("wait", "treat"))},
+        terminates=True,
+    )
+    log = ContinuousLog.of_arrays(
+        schema, person=[0, 1], state=[0, 1], action=[0, 1], next_state=[1, 0], terminated=[0, 1]
+    )
+    fit_continuous_model(log, epsilon=1, rng=0, order=2).save(tmp_path)
+    read = ContinuousModel.load(tmp_path)
+    np.testing.assert_array_equal(read.end_chance(np.zeros((3, 1))), 0)
 
 
 def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> None:

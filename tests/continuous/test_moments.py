@@ -310,6 +310,31 @@ def test_sums_of_short_floats_are_exact(kind: str) -> None:
     np.testing.assert_array_equal(exact(log), sum(map(exact, log.blocks(1))))
 
 
+@pytest.mark.parametrize("size", [91, 100, 130])
+def test_wide_rows_have_the_same_bits_wherever_they_are(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Squares of more than 8192 numbers were added up in parts that began at another's end."""
+    monkeypatch.setattr(moments, "GRAINS", 2.0**50)  # which show more bits
+    row = np.random.default_rng(size).normal(size=size)
+
+    def total(n_persons: int) -> np.ndarray:
+        zeros = np.zeros((n_persons, 2))
+        log = ContinuousLog.of_arrays(
+            SCHEMA,
+            person=np.arange(n_persons),
+            state=zeros,
+            next_state=zeros,
+            action=zeros[:, 0],
+            reward=zeros[:, 0],
+            terminated=zeros[:, 0],
+        )
+        stream = MomentStream(log, None)
+        return stream.update(lambda part: np.tile(row, (len(part.state), 1)), size, 1.0)[0]
+
+    np.testing.assert_array_equal(total(40), 40 * total(1))
+
+
 def test_small_shares_have_few_columns() -> None:
     """Of tiny contributions rounding is a large part: many add up to more than is derived."""
     stream = MomentStream(walks(2, 0), MomentsMechanism(sigma=5.0, relation=ReplacePerson()), 0)

@@ -82,6 +82,48 @@ def test_a_weak_guarantee_is_said_and_needs_a_word() -> None:
     assert names("copy") == NAMES
 
 
+def test_a_weak_delta_needs_a_word() -> None:
+    """With a chance of a half nothing at all was promised, at an epsilon of 1."""
+    run("histogram", "data.csv", "--schema", "schema.toml", "--column", "age", "--out", "out",
+        "--mechanism", "gaussian", "--delta", 0.5)  # fmt: skip
+    assert "delta of 0.5, above 0.001: that is weak privacy" in refused()
+    run("share", "out", "--to", "copy", "--weak")
+
+
+@pytest.mark.parametrize(("order", "weak"), [(1.001, True), (2, True), (64, False)])
+def test_a_divergence_alone_counts_as_its_epsilon(order: float, weak: bool) -> None:
+    """A plan states the divergence of its model: of order 1.001, 9 is an epsilon of 11,500."""
+    public = privacy_statement(
+        unit="a person", relation="replace one person", released="r", epsilon=9.0, order=order,
+        randomness=SECRET,
+    )  # fmt: skip
+    mdp = TabularMDP(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), np.full(2, 0.5), 2)
+    save_released("model", Released(mdp=mdp, statement=public))
+    run("fit-policy", "--from-model", "model", "--out", "out")
+    if weak:
+        assert "that is weak privacy" in refused()
+    else:
+        run("share", "out", "--to", "copy")
+
+
+def test_a_plan_is_as_weak_as_its_model() -> None:
+    """The model's epsilon follows from all orders, that of the plan from one."""
+    log = pd.DataFrame({"who": np.arange(60) // 2, "s": 0, "a": np.arange(60) % 2})
+    log.to_csv("log.csv", index=False)
+    Path("log.toml").write_text(
+        'person = "who"\nmost_steps = 2\n[state.s]\ncount = 2\n[action.a]\ncount = 2\n'
+    )
+    run("fit-model", "log.csv", "--schema", "log.toml", "--renyi-order", 2, "--out", "model")
+    run("fit-policy", "--from-model", "model", "--out", "plan")
+    guarantee = json.loads(Path("model/release.json").read_text())["guarantee"]
+    planned = json.loads(Path("plan/release.json").read_text())["guarantee"]
+    for entry in ("order", "epsilon", "epsilon_delta", "delta"):
+        assert planned[entry] == guarantee[entry]
+    assert "delta 1e-05; Rényi divergence of order 2 at most 1" in run(
+        "share", "plan", "--to", "copy"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

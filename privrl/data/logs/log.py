@@ -143,7 +143,8 @@ class Log(LogSpace):
             value = plain_array(name, getattr(self, name))
             if value.ndim != 1 or (len(value) and value.dtype.kind not in _KINDS[name == "reward"]):
                 raise ValueError("arrays must be of one axis and of whole numbers; rewards of any.")
-            value = value.astype(np.float64 if name == "reward" else np.intp, copy=False).view()
+            with np.errstate(all="ignore"):  # a warning would tell of longer floats
+                value = value.astype(np.float64 if name == "reward" else np.intp, copy=False).view()
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         n_steps = len(self.state)

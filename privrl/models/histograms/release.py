@@ -226,7 +226,7 @@ def _counted(numbers: FloatArray, edges: FloatArray) -> IntArray:
     """Return how many numbers are in each bin; what lies outside is in the first or last."""
     low, high, n_bins = edges[0], edges[-1], len(edges) - 1
     inner, whole = edges[1:-1], np.arange(1, n_bins)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         per_bin = n_bins / (high - low)
         astray = np.abs((inner - low) * per_bin - whole).max(initial=0.0)
         # Products rise with numbers, so that what holds at edges and next to them holds anywhere.
