@@ -101,16 +101,16 @@ def fitted(
     from privrl.continuous import fit_continuous_model, read_continuous_log
     from privrl.continuous.moments import MomentsMechanism
 
-    if where.on_cluster:
-        raise ValueError("workers and address are for states in cells; leave them out.")
     unit = logs.relation_of(relation)
     target, rng = release.target, release.rng()
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
-    with logs.once_charged(accountant):
+    with where.client(data, schema.columns) as client, logs.once_charged(accountant):
         with logs.rows_read("reading") as progress:
-            log = read_continuous_log(data, schema, separator=where.separator, progress=progress)
+            log = read_continuous_log(
+                data, schema, separator=where.separator, client=client, progress=progress
+            )
         model = fit_continuous_model(
             log, target=target, delta=release.delta, relation=unit, rng=rng, accountant=accountant
         )

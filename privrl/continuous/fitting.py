@@ -21,6 +21,7 @@ from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
 from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows, most_columns
+from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog
 from privrl.continuous.posterior import (
     Round,
     Weights,
@@ -98,7 +99,7 @@ _MOST_SPAN: Final = 60  # features up to which the span is looked for: it takes 
 
 
 def fit_continuous_model(
-    log: ContinuousLog,
+    log: AnyLog,
     *,
     epsilon: float | None = None,
     delta: float = 1e-5,
@@ -114,7 +115,7 @@ def fit_continuous_model(
 
     Parameters
     ----------
-    log : ContinuousLog
+    log : ContinuousLog, or as `read_continuous_log` returns
         The private data.
     epsilon, delta : float
         The budget, (epsilon, delta)-differential privacy.
@@ -145,7 +146,7 @@ def fit_continuous_model(
     ValueError
         If an argument is out of range.
     """
-    check_is("log", log, ContinuousLog)
+    check_is("log", log, ContinuousLog, PartitionedContinuousLog)
     rng = as_rng(rng)
     mechanism = statement = None
     if private:

@@ -30,6 +30,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NoReturn, Self
 
 import numpy as np
@@ -39,6 +40,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
 from privrl.continuous.log import ContinuousLog
+from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog, of_each_part
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
@@ -164,7 +166,7 @@ class MomentStream:
 
     Parameters
     ----------
-    log : ContinuousLog
+    log : ContinuousLog or PartitionedContinuousLog
         The private data.
     mechanism : MomentsMechanism or None
         The noise of a release of a whole budget; None for no privacy.
@@ -186,12 +188,12 @@ class MomentStream:
 
     def __init__(
         self,
-        log: ContinuousLog,
+        log: AnyLog,
         mechanism: MomentsMechanism | None,
         rng: Rng = None,
         accountant: Accountant | None = None,
     ) -> None:
-        check_is("log", log, ContinuousLog)
+        check_is("log", log, ContinuousLog, PartitionedContinuousLog)
         check_is("mechanism", mechanism, MomentsMechanism, type(None))
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
@@ -266,9 +268,8 @@ class MomentStream:
         amplitude = math.sqrt(share)
         with self._lock, np.errstate(all="ignore"):
             self._spend(share)
-            for part in self._log.blocks(_AT_ONCE):
-                each = _checked(rows(part), (len(part.state), len(total)))
-                total += add(each, part.offsets, amplitude)
+            for part in of_each_part(self._log, partial(_sum_of, rows, add, amplitude, total)):
+                total = total + part  # of whole grains, so exact in any order
             noisy = self._release(total / GRAINS)
         return noisy / amplitude, self.noise / amplitude
 
@@ -307,6 +308,18 @@ class MomentStream:
             noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
         noisy: FloatArray = data + noise / GRAINS
         return noisy
+
+
+def _sum_of(
+    rows: Rows, add: _Add, amplitude: float, nothing: FloatArray, log: ContinuousLog
+) -> FloatArray:
+    """Return the sum over the persons of a log, in grains, added to ``nothing``."""
+    total = nothing.copy()
+    with np.errstate(all="ignore"):
+        for part in log.blocks(_AT_ONCE):
+            each = _checked(rows(part), (len(part.state), len(total)))
+            total += add(each, part.offsets, amplitude)
+    return total
 
 
 def _checked(rows: object, shape: tuple[int, int]) -> FloatArray:

@@ -1,16 +1,23 @@
 """Logs of continuous states from files and data frames."""
 
+import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from privrl.continuous.log import ContinuousLog
+from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog
 from privrl.continuous.schema import Choice, Column, ContinuousSchema
-from privrl.data.logs.parts import Names, numbers_in, texts_in
+from privrl.data.logs.partitions import shuffled
+from privrl.data.logs.parts import Names, Part, numbers_in, texts_in
 from privrl.data.logs.sources import Parts, parts_of
+from privrl.data.schema.texts import number_in
 from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray
+
+_TRUTH: Final = {"true": "1", "false": "0"}
 
 
 def read_continuous_log(
@@ -18,8 +25,9 @@ def read_continuous_log(
     schema: ContinuousSchema,
     *,
     separator: str = ",",
+    client: Any = None,
     progress: Callable[[int], None] | None = None,
-) -> ContinuousLog:
+) -> AnyLog:
     """Read a log from a file or a data frame that has a row for each step.
 
     Parameters
@@ -30,6 +38,9 @@ def read_continuous_log(
         The columns' names and ranges.
     separator : str
         Between the fields of a text file.
+    client : distributed.Client, optional
+        Of a Dask cluster that reads a folder of Parquet files, which is there under the same name
+        on each worker. Fits are the same, bit for bit, with any number of files and workers.
     progress : callable, optional
         Called with the number of rows read so far, now and then: a private number.
 
@@ -39,14 +50,21 @@ def read_continuous_log(
         If a column is absent or cannot be read. No message shows an entry.
     OSError
         If a file cannot be read.
+    ChildProcessError
+        If workers of a cluster died again and again.
     """
     check_is("schema", schema, ContinuousSchema)
-    return log_of_parts(parts_of(source, schema.columns, separator), schema, progress)
+    if client is None:
+        return _log_of(schema, parts_of(source, schema.columns, separator), progress)
+    cluster = PartitionedContinuousLog(schema, client)
+    types = lambda none: _log_of(schema, [none])  # noqa: E731
+    parts = shuffled(cluster, Path(source), schema, types=types, read=_log_of, progress=progress)
+    return PartitionedContinuousLog(schema, client, parts)
 
 
-def log_of_parts(
-    every: Iterable[Parts],
+def _log_of(
     schema: ContinuousSchema,
+    every: Iterable[Parts],
     progress: Callable[[int], None] | None = None,
 ) -> ContinuousLog:
     """Return the log of rows, which come in parts."""
@@ -72,7 +90,7 @@ def log_of_parts(
                     values = whose[role].numbers(part).astype(np.float64)
                     values = np.where(values < 0, np.nan, values)
                 else:
-                    values = numbers_in(part)
+                    values = _flags(part) if role == "terminated" else numbers_in(part)
                 found.setdefault(role, []).append(values)
             for name, column in columns.items():
                 is_choice = isinstance(column, Choice)
@@ -86,6 +104,20 @@ def log_of_parts(
             np.isnan(number), np.nan, ranks[np.nan_to_num(number, nan=-1).astype(np.intp)]
         )
     return _of_rows(schema, rows)
+
+
+def _flags(part: Part) -> FloatArray:
+    """Return 1 or 0 for each row: truth values, or numbers; NaN for something else.
+
+    A missing flag is not set.
+    """
+    codes = texts_in(part, _flag, missing=0, unknown=-1)
+    return np.where(codes >= 0, codes, np.nan)
+
+
+def _flag(text: str) -> int:
+    number = number_in(_TRUTH.get(text.strip().lower(), text))
+    return -1 if math.isnan(number) else int(number != 0)
 
 
 def _category(part: Any, column: Column) -> FloatArray:

@@ -152,7 +152,8 @@ class ContinuousSchema(PlainFile):
         column = "score"
         range = [-1, 0]
 
-    In the last row of an episode the action is ignored, and its state ends the step before,
+    Flags are truth values, or numbers other than 0; a missing one is not set. In the last row of an
+    episode the action is ignored, and its state ends the step before,
     unless the row has ``terminated`` set: then its own next state is taken to be itself.
     """
 

@@ -253,6 +253,31 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(log.offsets, [0, 3])
 
 
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ([False, True, True], [0, 1, 1]),
+        ([0, 1, 1], [0, 1, 1]),
+        ([0.0, 1.0, None], [0, 1]),
+        (["false", "True", ""], [0, 1]),
+        (["", "1", "0"], [0, 1]),
+        (["0.0", "2.5", "no"], [0, 1]),
+        ([None, True, 1], [0, 1, 1]),
+    ],
+)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_flags_of_ends(tmp_path: Path, flags: list, wanted: list, as_text: bool) -> None:
+    schema = ContinuousSchema(
+        state={"x": Number(low=0, high=9)}, action={"dose": Number(low=0, high=1, levels=2)},
+        terminates=True, terminated_column="left",
+    )  # fmt: skip
+    frame = pd.DataFrame({"person": 0, "x": [1, 2, 3], "dose": 0, "left": flags})
+    if as_text:
+        frame.to_csv(tmp_path / "log.csv", index=False)
+    log = read_continuous_log(tmp_path / "log.csv" if as_text else frame, schema)
+    assert log.terminated.tolist() == wanted
+
+
 def test_the_order_of_episodes_does_not_depend_on_other_persons(tmp_path: Path) -> None:
     """Whose first episode was which followed from who else had an episode of that name."""
     (tmp_path / "schema.toml").write_text(_TOML)

@@ -783,6 +783,11 @@ def table() -> dict[str, Valid]:
     add("ContinuousSchema.from_dict", continuous.ContinuousSchema.from_dict, data=numeric.to_dict())
     add("read_continuous_log", continuous.read_continuous_log, source=rows, schema=numeric)
     numbers = continuous.read_continuous_log(rows, numeric)
+    add(
+        "ContinuousLog.from_buffer",
+        continuous.ContinuousLog.from_buffer,
+        lambda: {"episodes": [_episode()], "schema": numeric, "person": None},
+    )
     of_log = {"log": numbers, "epsilon": 1.0, "delta": 1e-5, "order": 2}
     add("fit_continuous_model", continuous.fit_continuous_model, lambda: both(**of_log))
     smooth = continuous.fit_continuous_model(numbers, epsilon=1.0, rng=0, order=2)

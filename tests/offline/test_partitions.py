@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made import Made
+from made import Elsewhere, write_parts
 
 from privrl.accounting import releases
 from privrl.data import Categories
@@ -58,33 +58,6 @@ def rows_of(n_persons: int, seed: int = 0) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["who", "stay", "state", "action", "score", "left"])
     # In turn, so that the rows of a person are all over, in their order.
     return frame.assign(turn=frame.groupby("who").cumcount()).sort_values(["turn", "who"])
-
-
-def write_parts(folder: Path, frame: pd.DataFrame, n_files: int) -> Path:
-    """Write rows to as many files: a person is in several."""
-    folder.mkdir()
-    edges = np.linspace(0, len(frame), n_files + 1).astype(int)
-    for number in range(n_files):
-        part = frame.iloc[edges[number] : edges[number + 1]]
-        part.to_parquet(folder / f"part-{number:02}.parquet", index=False)
-    return folder
-
-
-class Elsewhere:
-    """Does as a cluster: all that it is given is sent to it, and so copied."""
-
-    def __init__(self) -> None:
-        self.largest = self.submitted = 0
-
-    def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Made:
-        assert not pure  # else what was made would be named by what is private
-        self.submitted += 1
-        mine = [each for each in given if not isinstance(each, Made)]
-        sent = cloudpickle.dumps((function, mine))
-        self.largest = max(self.largest, len(sent))
-        function = cloudpickle.loads(sent)[0]
-        there = (each.result() if isinstance(each, Made) else each for each in given)
-        return Made(function(*there))
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ so that it does not matter who else is there.
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from privrl.data.logs.parts import keys_in
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.schema import LogSchema
 from privrl.data.logs.sources import (
+    Parts,
     arrow_part,
     arrow_parts,
     no_rows,
@@ -131,36 +133,68 @@ def read_partitions(
         raise ValueError(
             f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one."
         )
-    files = [each.resolve() for each in parquet_files(Path(folder), schema.columns)]
-    for each in files:  # a type that is refused is refused here: no task fails of it beside rows
-        Rows(schema).add(no_rows(each, schema.columns))
     public = vars(schema.space)
     nothing_yet = PartitionedLog(**public, client=client, parts=())
-    submit, result = nothing_yet.submit, nothing_yet.result
+    types = Rows(schema).add
+    parts = shuffled(nothing_yet, Path(folder), schema, types=types, read=_part, progress=progress)
+    return PartitionedLog(**public, client=client, parts=parts)
+
+
+class Named(Protocol):
+    """What is known of the columns of a log: their names, and which one is the person."""
+
+    @property
+    def person(self) -> str:
+        """The column of persons."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns."""
+
+
+Schema = TypeVar("Schema", bound=Named)
+
+
+def shuffled(
+    cluster: OnCluster,
+    folder: Path,
+    schema: Schema,
+    *,
+    types: Callable[[Parts], object],
+    read: Callable[[Schema, Iterable[Parts]], Any],
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Any, ...]:
+    """Return futures of logs, of some persons each, with all of their rows in a folder's files.
+
+    ``types`` is called with no row of each file: a type that is refused is refused here, so that no
+    task fails of it beside rows. ``read`` makes a log of rows, there.
+    """
+    files = [each.resolve() for each in parquet_files(folder, schema.columns)]
+    for each in files:
+        types(no_rows(each, schema.columns))
+    submit, result = cluster.submit, cluster.result
     dealt = [submit(_dealt, each, schema, len(files)) for each in files]
     n_rows = [submit(_n_rows, each) for each in dealt]
     parts = []
     for number in range(len(files)):
         hands = [submit(itemgetter(number), each) for each in dealt]
-        parts.append(submit(_part, schema, *hands))
+        parts.append(submit(_read_tables, schema, read, *hands))
     n_read = 0
     for each in n_rows:
         n_read += result(each)
         if progress is not None and n_read:
             progress(n_read)
     del dealt
-    log = PartitionedLog(**public, client=client, parts=tuple(parts))
-    _wait_for(log)
-    return log
+    for made in [submit(_is_there, part) for part in parts]:  # so that errors are raised here
+        result(made)
+    return tuple(parts)
 
 
-def _wait_for(log: PartitionedLog) -> None:
-    """Wait for all parts, so that errors are raised here."""
-    for made in [log.submit(_n_steps, part) for part in log.parts]:
-        log.result(made)
+def _is_there(_: Any) -> bool:
+    return True
 
 
-def _dealt(path: Path, schema: LogSchema, n_parts: int) -> list[Any]:
+def _dealt(path: Path, schema: Named, n_parts: int) -> list[Any]:
     """Return the rows of a file, those of each part by themselves, in order."""
     table = parquet_table(path, schema.columns)
     whose = np.concatenate(
@@ -184,11 +218,17 @@ def _n_rows(tables: Sequence[Any]) -> int:
     return sum(len(table) for table in tables)
 
 
-def _part(schema: LogSchema, *tables: Any) -> Log:
+def _read_tables(
+    schema: Schema, read: Callable[[Schema, Iterable[Parts]], Any], *tables: Any
+) -> Any:
+    every = (arrow_parts(each.schema, each.to_batches(), schema.columns) for each in tables)
+    return read(schema, chain.from_iterable(every))
+
+
+def _part(schema: LogSchema, every: Iterable[Parts]) -> Log:
     rows = Rows(schema)
-    for table in tables:
-        for parts in arrow_parts(table.schema, table.to_batches(), schema.columns):
-            rows.add(parts)
+    for parts in every:
+        rows.add(parts)
     return rows.log()
 
 
