@@ -23,6 +23,7 @@ from typing import (
 
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats
+from privrl.numerics.printing import exact
 
 # What several specs have.
 Delta = Annotated[float, "The delta of (epsilon, delta)-differential privacy; 0 for pure privacy."]
@@ -107,8 +108,8 @@ def _value(hint: Any, data: Any, name: str) -> Any:
 def budget_name(delta: float, renyi_order: float | None) -> str:
     """Return the kind of a budget as axes and tables name it."""
     if renyi_order is not None:
-        return f"Renyi order {renyi_order:g}"
-    return f"(ε, δ = {delta:g})-DP" if delta else "pure ε-DP"
+        return f"Renyi order {exact(renyi_order)}"
+    return f"(ε, δ = {exact(delta)})-DP" if delta else "pure ε-DP"
 
 
 def unit_name(relation: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from privrl.experiments.reports.parts import Listing, Part, Section
 from privrl.files.sharing import SEEDED
-from privrl.numerics.printing import up, up_to_places
+from privrl.numerics.printing import exact, up, up_to_places
 
 HEADING = "Privacy guarantee"
 PERSONS = ("later data about the same persons: learning from them is another release",)
@@ -54,7 +54,7 @@ def budget_text(guarantee: Mapping[str, Any]) -> str | None:
     pair = _pair(guarantee)
     order, renyi = guarantee.get("order"), guarantee.get("epsilon")
     told = None if order is None or renyi is None else (
-        f"Rényi divergence of order {order:g} at most {up(renyi)} nats"
+        f"Rényi divergence of order {exact(order)} at most {up(renyi)} nats"
     )  # fmt: skip
     if pair is None:
         return told

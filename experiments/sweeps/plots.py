@@ -25,7 +25,7 @@ from privrl.experiments.pictures import Picture
 from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.files.shown import shown
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 
 _LEFT, _WIDE, _HIGH, _ABOVE, _BELOW = 0.85, 5.9, 4.1, 1.1, 0.65  # inches: of a panel, around it
 _MOST_INSIDE = 6  # lines that a legend inside a panel can name
@@ -131,7 +131,9 @@ def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
     above = axes.secondary_xaxis("top")
     above.set_xticks(spent.index.to_numpy(), [f"{up(e, 3)}" for e in spent], fontsize="small")
     above.set_xticks([], minor=True)
-    above.set_xlabel(f"all that is spent, as (ε, δ = {spec.delta:g}): ε in nats", fontsize="small")
+    above.set_xlabel(
+        f"all that is spent, as (ε, δ = {exact(spec.delta)}): ε in nats", fontsize="small"
+    )
 
 
 def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:

@@ -49,7 +49,7 @@ from privrl.files.fixed import fixed
 from privrl.files.sharing import judge_alone
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 from privrl.numerics.special import FloatArray
 
 _UNNAMED: Final = "data-"  # prefix of the names of unnamed data sets
@@ -816,7 +816,7 @@ class LedgerAccountant(KeepsJournal):
 
     def _spent_in_words(self) -> str:
         delta = DEFAULT_DELTA if self._delta is None else self._delta
-        return f"epsilon {up(self.epsilon(delta))} at delta {delta:g} of {self._dataset.name}"
+        return f"epsilon {up(self.epsilon(delta))} at delta {exact(delta)} of {self._dataset.name}"
 
 
 def drawn_twice(number: int) -> LedgerError:

@@ -37,7 +37,7 @@ from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_d
 from privrl.costs.relations import Relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_repeats
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 from privrl.numerics.special import FloatArray
 
 SMALLEST_DELTA = 1e-12
@@ -178,7 +178,7 @@ class PldAccountant(KeepsJournal):
 
     def _spent_in_words(self) -> str:
         delta = DEFAULT_DELTA if self._budget is None else self._budget.delta
-        return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
+        return f"epsilon {up(self._spent.epsilon(delta))} at delta {exact(delta)}"
 
     def _checked(self, cost: Cost) -> _Kind:
         """Return a hashable cost whose neighbours can be swapped."""

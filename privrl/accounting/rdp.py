@@ -46,7 +46,7 @@ from privrl.costs.conversion import (
 from privrl.costs.relations import Relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_orders, check_repeats
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
 
@@ -314,7 +314,7 @@ class RdpAccountant(KeepsJournal):
         kept = {b: np.ravel(seen._stated(b)) for b in self._budgets}
         epsilons = [kept[b][i % len(kept[b])] for i, b in enumerate(budgets)]
         at_most = "at most " if self._only is not None and self._budget is None else ""
-        deltas = " or ".join(dict.fromkeys(f"delta {delta:g}" for delta in at.values()))
+        deltas = " or ".join(dict.fromkeys(f"delta {exact(delta)}" for delta in at.values()))
         own = [seen._own_measure(b, i) for i, b in enumerate(budgets)]
         return f"epsilon {at_most}{_range(epsilons)} at {deltas}" + _measures(own)
 
@@ -328,7 +328,7 @@ class RdpAccountant(KeepsJournal):
         """Return the budget's own measure if it is not (epsilon, delta): words and value."""
         if isinstance(budget, RenyiDP):
             spent = np.ravel(self.spent(budget.order))
-            return f"Rényi divergence {{}} at order {budget.order:g}", spent[row % len(spent)]
+            return f"Rényi divergence {{}} at order {exact(budget.order)}", spent[row % len(spent)]
         if isinstance(budget, SumTarget) and not isinstance(budget, PureDP):
             return f"{budget.unit} {{}}", float_up(self._exact[row % len(self._exact)])
         return None

@@ -12,7 +12,7 @@ from rich.table import Table
 from privrl.cli import logs, numeric, outputs
 from privrl.cli.released import Release, release_command
 from privrl.cli.terminal import OUT, pair
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 
 if TYPE_CHECKING:
     import numpy as np
@@ -242,7 +242,7 @@ def _print_statement(statement: dict[str, Any]) -> None:
     """Print the cost of a model, to which a policy from it adds nothing."""
     epsilon = up(statement["epsilon"])
     if "order" in statement:
-        cost = f"Rényi divergence of order {statement['order']:g} at most {epsilon}"
+        cost = f"Rényi divergence of order {exact(statement['order'])} at most {epsilon}"
     else:
         cost = f"{pair(epsilon, statement['delta'])}-differential privacy"
     OUT.print(

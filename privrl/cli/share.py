@@ -82,7 +82,7 @@ def share_command(
 
 def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
     """Print epsilon, delta and privacy unit of a release."""
-    from privrl.numerics.printing import up
+    from privrl.numerics.printing import exact, up
 
     order, pair = guarantee.get("order"), guarantee.get("epsilon_delta")
     epsilon: Any = guarantee.get("epsilon")
@@ -91,7 +91,7 @@ def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
     if first is not None:
         parts.append(f"epsilon {up(first)}, delta {guarantee.get('delta') or 0!r}")
     if order is not None:
-        parts.append(f"Rényi divergence of order {order:g} at most {up(epsilon)}")
+        parts.append(f"Rényi divergence of order {exact(order)} at most {up(epsilon)}")
     unit = ", ".join(str(guarantee[each]) for each in ("relation", "unit") if guarantee.get(each))
     OUT.print(f"guarantee by {name}: {'; '.join(parts)}; privacy unit: {escape(unit)}")
 

@@ -27,7 +27,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from privrl.files.shown import shown
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 
 MARKUP: Final = "markdown"  # of help
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -196,7 +196,7 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
     renyi = ""
     if guarantee["order"] is not None:
         epsilon = up(guarantee["epsilon"])
-        renyi = f" (Rényi divergence of order {guarantee['order']:g} at most {epsilon})"
+        renyi = f" (Rényi divergence of order {exact(guarantee['order'])} at most {epsilon})"
     cost = pair(up(guarantee["epsilon_delta"]), guarantee["delta"])
     OUT.print(
         f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "

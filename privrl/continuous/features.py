@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray, IntArray
 
 Factor = tuple[int, int]  # a variable, and which of its functions
+_MOST: Final = 20_000  # features
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,11 @@ class Basis:
         The same for features that an action takes part in, at most ``order``.
     with_actions : bool
         Whether actions are variables.
+
+    Raises
+    ------
+    ValueError
+        If there would be more than 20,000 features.
     """
 
     schema: ContinuousSchema
@@ -114,6 +121,11 @@ def _cross(
     features: list[tuple[tuple[Factor, ...], int]] = []
 
     def grow(first: int, factors: tuple[Factor, ...], size: int, degree: int, limit: int) -> None:
+        if len(features) >= _MOST:
+            raise ValueError(
+                f"schema must have fewer columns, or order be lower: of order {order} there are "
+                f"more than {_MOST} features."
+            )
         features.append((factors, degree))
         for variable in range(first, len(variables)):
             most = min(limit, action_order) if variable >= n_state else limit

@@ -257,7 +257,10 @@ class _Plan:
     def _choose_order(self, noise: float) -> int:
         """Return the largest order whose Gram matrix is not lost in noise."""
         for order in self.design.orders:
-            size = len(self._basis(order))
+            try:
+                size = len(self._basis(order))
+            except ValueError:  # of too many features
+                continue
             if size <= self.design.most and size * noise <= self.design.noise:
                 return order
         return self.design.orders[-1]

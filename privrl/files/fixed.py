@@ -66,7 +66,8 @@ class _FixedDict(dict[str, Any]):
     copy = __copy__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        return copy.deepcopy(dict(self), memo)
+        # Within a copy of what states it, such as a model, it stays read-only.
+        return self if memo else {name: copy.deepcopy(each) for name, each in self.items()}
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         return read_only, (dict(self),)
@@ -81,7 +82,7 @@ class _FixedList(list[Any]):
     copy = __copy__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
-        return copy.deepcopy(list(self), memo)
+        return self if memo else list(map(copy.deepcopy, self))
 
     def __reduce__(self) -> tuple[Any, tuple[list[Any]]]:
         return read_only, (list(self),)

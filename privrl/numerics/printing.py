@@ -19,6 +19,11 @@ def down(size: SupportsFloat, digits: int = 6) -> str:
     return f"{float(rounded):.{digits}g}"
 
 
+def exact(number: SupportsFloat) -> str:
+    """Write a delta or an order with all its digits; of a whole number without a point."""
+    return repr(float(number)).removesuffix(".0")
+
+
 def up_to_places(epsilon: SupportsFloat, places: int = 2) -> str:
     """Write an epsilon with some digits after the point."""
     place = Decimal(1).scaleb(-places)

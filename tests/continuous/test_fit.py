@@ -428,3 +428,12 @@ def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> No
         charged += len(spent.journal)
         assert not len(spent.journal) or "charged" in "".join(getattr(error, "__notes__", ()))
     assert 0 < charged < lines
+
+
+def test_an_order_of_too_many_features_is_refused_before_the_charge() -> None:
+    """They were counted one by one, for minutes."""
+    spent = RdpAccountant()
+    for order in (10**5, 10**18):
+        with pytest.raises(ValueError, match="order be lower: of order"):
+            fit_continuous_model(walks(3, 0), epsilon=1, order=order, accountant=spent)
+    assert not spent.journal

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from privrl.numerics.printing import down, up, up_to_places
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
+from privrl.numerics.printing import down, exact, up, up_to_places
 
 
 def test_no_epsilon_is_rounded_down() -> None:
@@ -20,3 +21,14 @@ def test_a_size_is_never_rounded_to_less_privacy() -> None:
     assert down(0.5) == "0.5"
     for size in (1 / 3, 2 / 3, 1e-12 / 7, 123456.7):
         assert float(down(size)) <= size < float(down(size)) * (1 + 1e-5)
+
+
+def test_deltas_and_orders_are_printed_with_all_digits() -> None:
+    """A delta of 1.0000004e-05 was printed as 1e-05, and an order of 1.9999999 as 2."""
+    for number in (1.0000004e-5, 1.9999999, 1e-5, 0.1, 2.0, 1e300, 5e-324):
+        assert float(exact(number)) == number
+    assert (exact(2), exact(1e-5), exact(0)) == ("2", "1e-05", "0")
+    spent = RdpAccountant(budget=ApproxDP(1, 1.0000004e-5))
+    assert "at delta 1.0000004e-05" in repr(spent)
+    spent = RdpAccountant(budget=RenyiDP(1.9999999, 1))
+    assert "at order 1.9999999" in repr(spent)

@@ -675,3 +675,22 @@ def test_blocks_of_a_log_are_persons_of_it(n_steps):
     assert np.concatenate([np.diff(part.person_starts) for part in parts]).tolist() == [2, 1, 1]
     (none,) = read_log(frame([]), SCHEMA).blocks(n_steps)
     assert none.n_persons == none.n_steps == 0
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("values", ["null", "string_view", "float16", "date32"])
+def test_dictionaries_of_any_type_are_read_or_refused(values):
+    """Arrow makes no empty list of some: of a column where all entries are missing, too."""
+    pa = import_module("pyarrow")
+    schema = LogSchema(
+        person="who",
+        action=Schema({"a": Categories(("x", "y"), other=True)}),
+        most_steps=2,
+    )
+    kind = pa.dictionary(pa.int32(), getattr(pa, values)())
+    table = pa.table({"who": ["p", "q"], "a": pa.nulls(2, kind)})
+    if values in ("date32", "float16"):
+        with pytest.raises(ValueError, match="must hold texts"):
+            read_log(table, schema)
+    else:
+        assert read_log(table, schema).action.tolist() == [2, 2]

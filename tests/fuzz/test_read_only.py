@@ -9,13 +9,18 @@ from typing import Any
 
 import calls
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from privrl import agents
 from privrl.accounting import Ledger, RenyiDP
+from privrl.agents import Policy
 from privrl.costs import ReplaceEpisode
 from privrl.costs.noise import LaplaceCost
+from privrl.envs import Released, TabularMDP
+from privrl.envs.released import privacy_statement
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.offline import ReleasedPolicy
 
 #: What can be assigned, by the class that has it, since no statement rests on it.
 WRITABLE = {
@@ -108,6 +113,40 @@ def test_no_statement_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises((TypeError, AttributeError)):
             table["caveats"].append("none")
         assert pickle.loads(pickle.dumps(table)) == table == before
+
+
+def test_a_copy_of_what_states_a_guarantee_states_the_same() -> None:
+    """The statement of a deep copy could be changed, and saved as that of the release."""
+    statement = privacy_statement(
+        unit="a person", relation="replace one person", epsilon=1.0, delta=0.0, released="a",
+        randomness="secret", details={"more": [1]},
+    )  # fmt: skip
+    actions = np.zeros((1, 2), int)
+    stating = (
+        (Policy(actions=actions, n_actions=2, guarantee=statement), "guarantee"),
+        (
+            ReleasedPolicy(action=actions[0], n_actions=2, kind="vote", statement=statement),
+            "statement",
+        ),
+        (
+            Released(
+                mdp=TabularMDP(np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(1), 1),
+                statement=statement,
+            ),
+            "statement",
+        ),
+    )
+    for thing, name in stating:
+        for copied in (copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))):
+            said = getattr(copied, name)
+            with pytest.raises(TypeError, match="read-only"):
+                said["epsilon"] = 1e-9
+            with pytest.raises(TypeError, match="read-only"):
+                said["details"]["more"].append(1)
+        changed = copy.deepcopy(getattr(thing, name))
+        changed["details"]["more"].append(1)
+        assert changed != getattr(thing, name)
+        assert type(changed) is dict
 
 
 def test_a_relation_is_about_episodes_as_long_as_it_says() -> None:

@@ -267,7 +267,7 @@ def _pandas_parts(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Parts]:
 
 def arrow_parts(schema: Any, batches: Any, names: Sequence[str]) -> Iterator[Parts]:
     """Return columns of Arrow's batches of rows; those of no rows come first."""
-    none = {name: _pyarrow().array([], schema.field(name).type) for name in names}
+    none = {name: _pyarrow().nulls(0, schema.field(name).type) for name in names}
     yield {name: arrow_part(array, name) for name, array in none.items()}
     for batch in batches:
         yield {name: arrow_part(batch.column(name), name) for name in names}
