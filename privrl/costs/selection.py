@@ -186,7 +186,8 @@ class SelectionCost(PairsCost):
     Raises
     ------
     ValueError
-        If the trial is no cost of one run, or the number is out of range.
+        If the trial is no cost of one run, its relation lists a change without its reverse, which
+        the derivation needs, or the number is out of range.
     """
 
     trial: Cost
@@ -196,6 +197,7 @@ class SelectionCost(PairsCost):
         check_cost(self.trial)
         if isinstance(self.trial, BatchCost):
             raise ValueError(f"trial must be the cost of one run, got {shown(self.trial)}.")
+        _check_mutual(self.trial.relation)
         trials = check_count("trials", self.trials)
         if trials > _MOST:
             raise ValueError(f"trials must be at most {_MOST}, got {trials}.")
@@ -252,6 +254,20 @@ class SelectionCost(PairsCost):
         bound = outward(bound, DIVERGENCE) + 16 * FEW * (1 + log_mean / more)
         least = np.minimum.accumulate(bound[::-1])[::-1]
         return partial(_between, np.minimum(least, self._end()))
+
+
+def _check_mutual(relation: Relation) -> None:
+    """Check that a relation lists, or covers, the reverse of each of its changes."""
+    for table, vectors in relation.tables:
+        listed = [Counter(vector) for vector in vectors]
+        for vector in vectors:
+            reverse = Counter(-amount for amount in vector)
+            if not any(reverse <= each for each in listed):
+                raise ValueError(
+                    f"trial must have a relation that lists the reverse of each change, got "
+                    f"{shown(relation.name)}, whose table {shown(table)} lacks that of "
+                    f"{shown(vector)}; add it."
+                )
 
 
 def _between(values: FloatArray, orders: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from privrl.accounting.targets import ApproxDP, PureDP
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, pure_ratio
 from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import Relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
 
 RELATION = ReplaceRecord()
@@ -205,6 +206,15 @@ def test_concentrated_is_what_gaussian_noise_costs() -> None:
     trial = GaussianCost(sigma=2, relation=RELATION)  # rho 1/4
     claimed = ConcentratedCost(rho=0.25, relation=RELATION)
     np.testing.assert_allclose(claimed.rdp(ORDERS), trial.rdp(ORDERS), rtol=1e-12)
+
+
+def test_neighbours_have_to_be_mutual() -> None:
+    """The derivation needs both directions, and a cost gives those that the relation lists."""
+    one_way = Relation("one way", {"counts": [(1.0, 1.0)]})
+    with pytest.raises(ValueError, match="reverse of each change"):
+        SelectionCost(trial=LaplaceCost(scale=1, relation=one_way), trials=3)
+    both = Relation("both ways", {"counts": [(1.0, -1.0), (1.0, -1.0, -1.0), (1.0, 1.0, -1.0)]})
+    SelectionCost(trial=LaplaceCost(scale=1, relation=both), trials=3)
 
 
 def test_budgets_take_it() -> None:
