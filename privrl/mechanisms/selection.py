@@ -49,6 +49,7 @@ from privrl.numerics.special import FloatArray
 
 Result = TypeVar("Result")
 
+_FEW_ORDERS = (2.0, 8.0, 32.0, 128.0)
 _TRIALS_EACH = 5  # of a candidate, in the mean: the best one is then tried with probability 5/6
 
 
@@ -230,7 +231,7 @@ def plan_selection(
             return SelectionCost(trial=PureCost(epsilon_pure=size, relation=relation), trials=mean)
 
         size = calibrate(target, pure, rises=True)
-        return pure(size), PureDP(size)
+        return pure(size), PureDP(math.nextafter(size, 0.0))
     if not isinstance(target, ApproxDP | RenyiDP):
         raise wrong_target(
             target, ApproxDP, PureDP, RenyiDP, otherwise=": a selection is bounded in these terms"
@@ -240,7 +241,8 @@ def plan_selection(
         return SelectionCost(trial=ConcentratedCost(rho=size, relation=relation), trials=mean)
 
     size = calibrate(target, concentrated, rises=True)
-    return concentrated(size), ZeroConcentratedDP(size)
+    # A budget is the decimal number that it prints as, which may be a little above the float.
+    return concentrated(size), ZeroConcentratedDP(math.nextafter(size, 0.0))
 
 
 def _tried(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float]:
@@ -273,7 +275,8 @@ class _TrialAccountant:
     _open: bool = True
 
     def __post_init__(self) -> None:
-        self._kept = RdpAccountant(budget=self.target)
+        # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
+        self._kept = RdpAccountant(budget=self.target, orders=_FEW_ORDERS)
 
     @property
     def journal(self) -> Journal:
