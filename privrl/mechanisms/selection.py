@@ -20,6 +20,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -225,24 +226,26 @@ def plan_selection(
     """
     relation = check_relation(relation, ReplaceRecord())
     mean = check_count("trials", _TRIALS_EACH * n_candidates if trials is None else trials)
-    if isinstance(target, PureDP):
-
-        def pure(size: float) -> SelectionCost:
-            return SelectionCost(trial=PureCost(epsilon_pure=size, relation=relation), trials=mean)
-
-        size = calibrate(target, pure, rises=True)
-        return pure(size), PureDP(math.nextafter(size, 0.0))
-    if not isinstance(target, ApproxDP | RenyiDP):
+    if not isinstance(target, ApproxDP | PureDP | RenyiDP):
         raise wrong_target(
             target, ApproxDP, PureDP, RenyiDP, otherwise=": a selection is bounded in these terms"
         )
+    return _planned(target, mean, relation)
 
-    def concentrated(size: float) -> SelectionCost:
+
+@lru_cache(maxsize=64)
+def _planned(target: Target, mean: int, relation: Relation) -> tuple[SelectionCost, Target]:
+    is_pure = isinstance(target, PureDP)
+
+    def cost(size: float) -> SelectionCost:
+        if is_pure:
+            return SelectionCost(trial=PureCost(epsilon_pure=size, relation=relation), trials=mean)
         return SelectionCost(trial=ConcentratedCost(rho=size, relation=relation), trials=mean)
 
-    size = calibrate(target, concentrated, rises=True)
+    size = calibrate(target, cost, rises=True)
     # A budget is the decimal number that it prints as, which may be a little above the float.
-    return concentrated(size), ZeroConcentratedDP(math.nextafter(size, 0.0))
+    below = math.nextafter(size, 0.0)
+    return cost(size), PureDP(below) if is_pure else ZeroConcentratedDP(below)
 
 
 def _tried(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float]:

@@ -21,7 +21,6 @@ from privrl.audit import audit_mechanism, audit_replay
 from privrl.costs import AddRemoveRecord, GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost, SelectionCost
 from privrl.mechanisms import GaussianMechanism, select_private
-from privrl.mechanisms import selection as _selection
 from privrl.mechanisms.selection import Trial, plan_selection
 
 TARGET = PureDP(3.0)
@@ -188,20 +187,6 @@ def test_nan_is_the_worst_score() -> None:
 # The law of what is released --------------------------------------------------------------------
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan once: thousands of selections have one cost."""
-    planned = {}
-
-    def plan(target, n, **given):
-        if target not in planned:
-            planned[target] = plan_selection(target, n, **given)
-        return planned[target]
-
-    monkeypatch.setattr(_selection, "plan_selection", plan)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("mean", [1, 4])
 def test_the_number_of_trials_is_geometric(mean: int) -> None:
     """2,000 selections; chi-square of 6 cells, false alarm 1e-6 (critical value 35.9)."""
@@ -222,7 +207,6 @@ def test_the_number_of_trials_is_geometric(mean: int) -> None:
     assert sum((f - e) ** 2 / e for f, e in kept) < 35.9
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_best_is_released_and_candidates_are_drawn_evenly() -> None:
     """3,000 selections of five trials; three scores; false alarm 1e-6 (chi-square, 27.6)."""
     rng = np.random.default_rng(4)
@@ -251,7 +235,6 @@ def _response(data, rng, *, honest: bool = True) -> np.ndarray:
     return np.array([select_private({"a": candidate}, target=TARGET, trials=3, rng=rng).result])
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("honest", [True, False])
 def test_an_audit_finds_what_is_claimed_and_what_is_not(honest: bool) -> None:
     """1,500 selections from each data set, at 99 %: with three times the loss it is found."""
