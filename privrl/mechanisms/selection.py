@@ -202,7 +202,7 @@ def select_private(
         is_last = False
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
-            result, score = _tried(candidate, Trial(cost.trial, each, rng))
+            result, score = run_trial(candidate, Trial(cost.trial, each, rng))
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
                 best = Selected(result, score, name, cost)
@@ -248,7 +248,7 @@ def _planned(target: Target, mean: int, relation: Relation) -> tuple[SelectionCo
     return cost(size), PureDP(below) if is_pure else ZeroConcentratedDP(below)
 
 
-def _tried(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float]:
+def run_trial(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float]:
     """Run one trial, without its warnings, and close its accountant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
