@@ -1,4 +1,4 @@
-"""Fill docs/choosing.md: the cost of choosing, and when choosing pays.
+"""Fill docs/howto/choosing.md: the cost of choosing, and when choosing pays.
 
 ``python docs/make/choosing.py`` takes about ten minutes on one core, ``--redraw`` a second.
 """
@@ -61,7 +61,7 @@ def draw() -> str:
     axes.set(xlabel="ε of one trial", ylabel="ε of the selection", xlim=(0, 2), ylim=(0, 5))
     axes.legend(frameon=False)
     save(figure, IMAGES / "choosing.png")
-    return "![Total epsilon by that of one trial](images/choosing.png)"
+    return "![Total epsilon by that of one trial](../images/choosing.png)"
 
 
 def waves(n: int, seed: int) -> Data:
@@ -199,4 +199,4 @@ def _size(trials: int) -> float:
 
 
 if __name__ == "__main__":
-    main("choosing.md", {"curve": draw, "prices": prices, "scores": compared})
+    main("howto/choosing.md", {"curve": draw, "prices": prices, "scores": compared})
