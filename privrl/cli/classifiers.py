@@ -153,7 +153,7 @@ def _choose(
 
     from privrl.data.schema import Schema
     from privrl.mechanisms.selection import Trial, plan_selection, run_trial, select_private
-    from privrl.models.chosen import to_plain
+    from privrl.models.logistic_regression.chosen import to_plain
 
     schema = Schema.load(schema_file)
     _check_target(schema, column)

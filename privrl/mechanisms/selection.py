@@ -1,7 +1,7 @@
 """The best of several private candidates, under one stated budget.
 
-Fitting several private models and keeping the best is a release of all of them, and the choice
-itself depends on the data. `select_private` makes it one release: a trial draws a candidate, runs
+Fitting several private models and keeping the best releases more than one model, because the choice
+depends on the data. `select_private` makes it one release: a trial draws a candidate, runs
 it with an equal part of fresh budget, and ends with a result and a private score. A die decides
 after each trial whether it was the last. Only the best result leaves, so it costs less than all
 trials together; `privrl.costs.selection` derives how much.
@@ -12,8 +12,8 @@ after the trial. The budget is one of zero-concentrated privacy, whose sum does 
 candidates divide it, or of pure privacy if the target is pure.
 
 **What must stay secret.** The number of trials, and all results but the best. They are not
-returned, and warnings of trials are not shown. Whoever measures how long the selection takes, or
-sees what candidates print or write, learns about both.
+returned, and warnings of trials are not shown. The duration of the selection reveals the first, and
+whatever candidates print or write reveals the second: keep them from others.
 """
 
 import math
@@ -51,7 +51,7 @@ from privrl.numerics.special import FloatArray
 Result = TypeVar("Result")
 
 _FEW_ORDERS = (2.0, 8.0, 32.0, 128.0)
-_TRIALS_EACH = 5  # of a candidate, in the mean: the best one is then tried with probability 5/6
+_TRIALS_EACH = 5  # of a candidate, in the mean: each is then tried with probability 5/6 or more
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def select_private(
 
     Notes
     -----
-    Whatever a candidate raises ends the selection: the budget is spent, as a note says, and nothing
+    An exception of a candidate ends the selection: the budget is spent, as a note says, and nothing
     is released. A candidate must not fail because of the data, for that is visible. The time that
     the selection takes reveals the number of trials.
 

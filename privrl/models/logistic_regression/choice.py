@@ -11,8 +11,8 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import PureDP
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
-from privrl.models import chosen
 from privrl.models.classifiers import Classifier
+from privrl.models.logistic_regression import chosen
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
