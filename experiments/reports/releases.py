@@ -118,13 +118,20 @@ def _policy(made: ReleasedPolicy) -> Iterator[Part]:
     )
 
 
+_CLASSIFIERS = (
+    "privrl.PrivateNaiveBayes",
+    "privrl.PrivateLogisticRegression",
+    "privrl.ChosenClassifier",
+)
+
+
 def model(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of any ``model.json``."""
     if is_continuous(found.files["model.json"]):
         return numeric.model(found)
     data = _json(found, "model.json")
     kind = str(data["format"]).rpartition(" ")[0]
-    if kind in ("privrl.PrivateNaiveBayes", "privrl.PrivateLogisticRegression"):
+    if kind in _CLASSIFIERS:
         return _classifier(found, data)
     if kind == "privrl.BayesNet":
         return _network(found, data)
@@ -147,6 +154,10 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
         f"A classifier, {'logistic regression' if is_linear else 'naive Bayes'}, that predicts "
         f"{target} from {', '.join(names)}, fitted to {begun.n_records_:,} records."
     )
+    if "candidates" in data:
+        asked += (
+            f" It was chosen privately ({data['chosen']}) among {', '.join(data['candidates'])}."
+        )
     tables = (
         [table.T for table in made.weights_]
         if is_linear

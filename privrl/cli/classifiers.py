@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from privrl.accounting.targets import Target
     from privrl.data.schema import Schema
+    from privrl.mechanisms.selection import Candidate, Trial
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+    from privrl.numerics.typing import IntArray
 
 TargetColumn = Annotated[str, typer.Option(help="The column of the schema to predict.")]
 Test = Annotated[
@@ -25,6 +27,7 @@ Test = Annotated[
 ]
 
 _FILES = ("model.json", "release.json")
+_SCORE = 0.1  # share of a trial's budget for its score
 _CALLED = {"PrivateNaiveBayes": "naive Bayes", "PrivateLogisticRegression": "logistic regression"}
 
 
@@ -37,6 +40,14 @@ def classify(
     model: Annotated[
         str, typer.Option(help="auto (chosen by public facts), logistic-regression or naive-bayes.")
     ] = "auto",
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose the best of several values privately, within the same budget: "
+            "bins=4,8,16 (even bins of every numeric column), or "
+            "model=naive-bayes,logistic-regression."
+        ),
+    ] = None,
     test: Test = None,
 ) -> None:
     """Fit a private classifier of the kind that suits the budget. Begin here.
@@ -56,6 +67,9 @@ def classify(
             random_state=release.seed,
         )
 
+    if choose is not None:
+        _choose(release, data, schema, target_column, test, model, choose)
+        return
     _fit(release, make, data, schema, target_column, test)
 
 
@@ -125,6 +139,132 @@ def _fit(
     release.finish("model.json", guarantee, written, without="the mechanism is none")
 
 
+def _choose(
+    release: Release,
+    data: Path,
+    schema_file: Path,
+    column: str,
+    test: Path | None,
+    kind: str,
+    choose: str,
+) -> None:
+    """Fit the classifiers that ``choose`` names, and release the best: all that `_fit` does."""
+    import numpy as np
+
+    from privrl.data.schema import Schema
+    from privrl.mechanisms.selection import Trial, plan_selection, run_trial, select_private
+    from privrl.models.logistic_regression.chosen import to_plain
+
+    schema = Schema.load(schema_file)
+    _check_target(schema, column)
+    target = release.target
+    release.check_seed()
+    options = _options_of(choose, schema, column, kind)
+    cost, each = plan_selection(target, len(options))
+    for own, named in options.values():
+        _classifier(own, column, each, named, None)
+    rng = release.rng()
+    accountant = release.account(_FILES, f"choice of {column}")
+    records, tests = _records(data, test, schema, release.separator)
+    for own, named in options.values():
+        # On made-up records, so that what their number or a setting makes impossible costs nothing.
+        made_up = own.decode(np.zeros((len(records), len(own.names)), np.int64))
+        run_trial(_candidate(release, made_up, own, column, named), Trial(cost.trial, each, rng))
+    candidates = {
+        name: _candidate(release, records, own, column, named)
+        for name, (own, named) in options.items()
+    }
+    best = select_private(candidates, target=target, rng=rng, accountant=accountant)
+    guarantee = release.guarantee(best.cost)
+    fitted, schema = best.result, options[best.name][0]
+    saved = to_plain(best, target, tuple(options))
+    written = release.save({"model.json": plain_writer(saved)}, guarantee)
+    called, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
+    OUT.print(
+        f"{called} for {escape(column)}, from {len(records)} records and {n_features} features"
+    )
+    OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
+    if tests is not None:
+        release.answer["scores"] = print_scores(fitted, schema, tests, column)
+    release.answer |= {
+        "model": called, "predicts": column, "records": len(records), "features": n_features,
+        "chosen": best.name, "candidates": list(options),
+    }  # fmt: skip
+    release.finish("model.json", guarantee, written)
+
+
+def _options_of(
+    choose: str, schema: "Schema", column: str, kind: str
+) -> "dict[str, tuple[Schema, str]]":
+    """Return the schema and the kind of classifier of each candidate."""
+    from privrl.data.schema import Bins, Schema
+
+    setting, _, given = choose.partition("=")
+    values = [value.strip() for value in given.split(",") if value.strip()]
+    if setting not in ("bins", "model") or len(set(values)) != len(values) or len(values) < 2:
+        raise ValueError(
+            "choose must be like bins=4,8,16 or model=naive-bayes,logistic-regression, with at "
+            f"least two different values, got {shown(choose)}."
+        )
+    if setting == "model":
+        for value in values:
+            check_name("a model of choose", value, ("logistic-regression", "naive-bayes"))
+        return {f"model={value}": (schema, value) for value in values}
+    if not any(isinstance(each, Bins) for each in schema.columns.values()):
+        raise ValueError(
+            "choose=bins needs a numeric column, and the schema has none; choose=model compares "
+            "kinds of classifiers."
+        )
+    found = {}
+    for value in values:
+        if not value.isdecimal():
+            raise ValueError(f"bins of choose must be whole numbers, got {shown(value)}.")
+        cut = {
+            name: Bins.even(
+                each.edges[0], each.edges[-1], int(value), missing=each.missing, whole=each.whole
+            )
+            if isinstance(each, Bins)
+            else each
+            for name, each in schema.columns.items()
+        }
+        found[f"bins={value}"] = (Schema(cut), kind)
+    return found
+
+
+def _classifier(
+    schema: "Schema", column: str, target: "Target", kind: str, seed: int | None
+) -> "PrivateLogisticRegression | PrivateNaiveBayes":
+    """Return a classifier whose parameters are checked; ``auto`` is as in `PrivateClassifier`."""
+    from privrl.accounting.targets import PureDP
+    from privrl.models import PrivateLogisticRegression, PrivateNaiveBayes
+
+    check_name("model", kind, ("auto", "logistic-regression", "naive-bayes"))
+    simple = isinstance(target, PureDP) or len(schema.names) == 2
+    linear = kind == "logistic-regression" or (kind == "auto" and not simple)
+    make = PrivateLogisticRegression if linear else PrivateNaiveBayes
+    model = make(schema, classes=column, target=target, random_state=seed)
+    model.check_parameters()
+    return model
+
+
+def _candidate(
+    release: Release, records: "pd.DataFrame", schema: "Schema", column: str, kind: str
+) -> "Candidate[PrivateLogisticRegression | PrivateNaiveBayes]":
+    """Return a candidate of a selection: its score is the number of records predicted right."""
+
+    def run(trial: "Trial") -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, float]":
+        seed = None if release.seed is None else int(trial.rng.integers(2**32))
+        model = _classifier(schema, column, trial.part(1 - _SCORE), kind, seed)
+        X, y = records.drop(columns=column), records[column]
+        model.fit(X, y, accountant=trial.accountant)
+        classes = _classes_of(model, schema, records, column)
+        right = int((model.predict_log_proba(X).argmax(axis=1) == classes).sum())
+        noisy = trial.noisy([right, len(classes) - right], _SCORE)
+        return model, float(noisy[0] - noisy[1])
+
+    return run
+
+
 def _check_target(schema: "Schema", name: str) -> None:
     """Check that a column can be predicted."""
     from privrl.data.schema import Bins
@@ -169,14 +309,7 @@ def print_scores(
     """Print how well a classifier predicts records of known classes."""
     import numpy as np
 
-    from privrl.data.schema import Categories
-
-    column = schema.columns[target_column]
-    assert isinstance(column, Categories)
-    places = {label: place for place, label in enumerate(model.classes_.tolist())}
-    classes = np.array([places[value] for value in column.values])[
-        column.encode(records[target_column])
-    ]
+    classes = _classes_of(model, schema, records, target_column)
     log_chances = model.predict_log_proba(records.drop(columns=target_column))
     accuracy = float((log_chances.argmax(axis=1) == classes).mean())
     commonest = float(np.bincount(classes).max() / len(classes))
@@ -190,3 +323,21 @@ def print_scores(
         "accuracy": accuracy, "commonest": commonest, "cross_entropy": entropy,
         "records": len(classes),
     }  # fmt: skip
+
+
+def _classes_of(
+    model: "PrivateLogisticRegression | PrivateNaiveBayes",
+    schema: "Schema",
+    records: "pd.DataFrame",
+    target_column: str,
+) -> "IntArray":
+    """Return the records' classes by their places among the model's."""
+    import numpy as np
+
+    from privrl.data.schema import Categories
+
+    column = schema.columns[target_column]
+    assert isinstance(column, Categories)
+    places = {label: place for place, label in enumerate(model.classes_.tolist())}
+    own = np.array([places[value] for value in column.values])
+    return own[column.encode(records[target_column])]

@@ -275,6 +275,16 @@ class ReplaceEpisode(Relation):
     The same holds for `DAMPED_REWARDS`, with rows in place of cells: to leave a state once more by
     the same action, the chain must return by another row. Spreading rewards over the cells of a row
     makes no norm larger.
+
+    *Convexity.* A cell with prior a that changes by m has the shift ``s = r |m|``. Its log-moment
+    is ``λ − 1`` times the divergence of order λ. For losses the second derivative by m is ``r²``
+    times ``(λ − 1)² ψ'(a − (λ − 1) s) + (λ − 1) ψ'(a + s) > 0``. For gains it is ``r²`` times
+    ``λ² ψ'(a + λ s) − λ ψ'(a + s)``, which is not negative if ``(z − a) ψ'(z)`` does not fall on
+    ``z > a`` (compare ``z = a + s`` and ``z = a + λ s``). With ``w = z − 1/2``, ``w ψ'(w + 1/2)``
+    is the integral of ``e^−v h(v / w)`` over ``v > 0``, where ``h(t) = (t/2) / sinh(t/2)`` falls:
+    so it rises with w, the claim for ``a = 1/2``. For larger a subtract ``(a − 1/2) ψ'(z)``, which
+    falls with z. For smaller ones the claim fails. A convex function that is zero at zero is
+    superadditive, so all changes in one cell cost most.
     """
 
     horizon: int = fixed()

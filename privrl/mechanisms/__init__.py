@@ -12,6 +12,7 @@ from privrl.mechanisms.design import design
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism
 from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
+from privrl.mechanisms.selection import select_private
 from privrl.mechanisms.simplex import SimplexMechanism
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import TablesMechanism
@@ -30,4 +31,5 @@ __all__ = [
     "SumsMechanism",
     "TablesMechanism",
     "design",
+    "select_private",
 ]

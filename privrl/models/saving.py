@@ -65,17 +65,17 @@ class Saved(ABC):
             If its content is not such a model, or the statement ``release.json`` beside it is about
             another file of that name; the message begins with the file's name.
         """
-        return load_as(path, lambda _: cls)
+        return load_as(path, cls.from_dict)
 
 
-def load_as(path: str | Path, kind: Callable[[Any], type[_Model]]) -> _Model:
-    """Return the model in a JSON file, of the kind that its data name; as `Saved.load`."""
+def load_as(path: str | Path, read: Callable[[Any], _Model]) -> _Model:
+    """Return what is read from the data of a JSON file; as `Saved.load`."""
     path = Path(path)
     try:
         content = read_bytes(path)  # once: a pipe gives it once
         check_stated(path, content)
         data = parse_json(content)
-        return kind(data).from_dict(data)
+        return read(data)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

@@ -4,6 +4,18 @@ Each batch of counts enters a running sum whose noise is correlated over time
 (`privrl.samplers.factorisations`), so that the sums of the whole stream cost each record one
 Gaussian mechanism, whatever their number. Everything computed from them is post-processing: any
 number of posterior samples, at any time.
+
+**Proof** of the theorem in docs/finite-precision.md, in its notation. Fix the releases. The fresh
+noises that lead to them are ``e_t = R_t − S_t − M_t`` under one history and ``e'_t`` under the
+other. Cell by cell, ``Δ = e' − e`` solves ``Δ_t + sum_{j<t} (B_tj / B_jj) Δ_j = (S − S')_t −
+(ρ' − ρ)_t``, so ``Δ = diag(B) B⁻¹ (A m − (ρ' − ρ))``, and ``B⁻¹ A = C``. Divided by the standard
+deviations of the fresh noises, its norm is at most ``(‖C m‖ + ‖B⁻¹‖ ‖ρ' − ρ‖) / σc``. Cells on
+which neighbours agree have the same noises and the same rounding, and at most K others remain. Δ is
+an integer vector, and ``Δ_t`` is a function of the releases before t. So the releases are an
+adaptive composition of integer shifts of discrete Gaussians whose squares sum to no more than that
+bound. By the lemma of `privrl.numerics.discrete_gaussian.gaussian_on_grid` each is a
+post-processing of a Gaussian, and such compositions are dominated by one Gaussian of the whole
+distance (Smith and Thakurta, *Fully adaptive composition for Gaussian differential privacy*, 2022).
 """
 
 import math

@@ -12,7 +12,7 @@ from continuous_worlds import MIXED, SCHEMA, walks
 from gymnasium.utils.env_checker import check_env
 from interrupts import Interrupter
 
-from privrl.accounting import RdpAccountant, RenyiDP, ZeroConcentratedDP
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.continuous import (
     Choice,
     ContinuousLog,
@@ -27,7 +27,9 @@ from privrl.continuous import (
 )
 from privrl.continuous.fitting import Design
 from privrl.continuous.tasks import TASKS, regulator
-from privrl.costs.relations import ReplacePerson
+from privrl.costs.relations import AddRemovePerson, ReplacePerson
+from privrl.mechanisms import select_private
+from privrl.mechanisms.selection import Trial
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,30 @@ def test_categories_are_learned() -> None:
     assert (after.chances[1][[0, 1, 2], [1, 2, 0]] > 0.8).all()
     check_env(ReleasedContinuousEnv(released=model), skip_render_check=True)
     assert plan_continuous(model, discount=0.9).act(state).shape == (3,)
+
+
+def test_the_order_of_features_is_chosen_privately() -> None:
+    """A candidate that scores its released model, with the persons' relation, is paid for whole."""
+    log, accountant = walks(300, 0), RdpAccountant(budget=ApproxDP(5, 1e-5))
+
+    def of_order(order: int):
+        def candidate(trial: Trial) -> tuple[ContinuousModel, float]:
+            model = fit_continuous_model(
+                log, target=trial.part(1 - 1e-6), order=order, rng=trial.rng,
+                accountant=trial.accountant,
+            )  # fmt: skip
+            state = np.array([[0.2, 0.95], [-0.3, 0.2]])
+            return model, -float(model.predict(state, np.ones((2, 1))).deviation.mean())
+
+        return candidate
+
+    candidates = {str(order): of_order(order) for order in (2, 3)}
+    best = select_private(
+        candidates, target=ApproxDP(5, 1e-5), relation=AddRemovePerson(), trials=4, rng=1,
+        accountant=accountant,
+    )  # fmt: skip
+    assert isinstance(best.result, ContinuousModel)
+    assert len(accountant.journal) == 1
 
 
 def test_more_persons_make_predictions_surer() -> None:

@@ -15,6 +15,7 @@ from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, tables_relea
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
+from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
 from privrl.costs.simplex import SimplexCost
 from privrl.mechanisms import PosteriorExponentialMechanism
 
@@ -98,6 +99,15 @@ ALL_COSTS: list[Cost] = [
             GaussianCost(sigma=10, relation=relations.ReplaceRecord()),
             *[ChoiceCost(scale=50, sensitivity=2, relation=relations.ReplaceRecord())] * 6,
         ]
+    ),
+    ConcentratedCost(rho=0.01, relation=relations.ReplaceRecord()),
+    PureCost(epsilon_pure=0.3, relation=relations.AddRemoveRecord()),
+    PureCost(epsilon_pure=40, relation=relations.ReplaceRecord()),
+    SelectionCost(trial=ConcentratedCost(rho=0.02, relation=relations.ReplaceRecord()), trials=12),
+    SelectionCost(trial=PureCost(epsilon_pure=0.4, relation=relations.ReplaceRecord()), trials=5),
+    SelectionCost(trial=LaplaceCost(scale=0.5, relation=relations.AddRemoveRecord()), trials=100),
+    SelectionCost(
+        trial=Together([DirichletCost(weight=0.1, alpha=2, relation=STEP)] * 2), trials=4
     ),
     PosteriorExponentialMechanism((7, 4, 5), 12, 0.8).cost,
     PosteriorExponentialMechanism((7, 4), 40, 0.5, sensitivity="local").cost,

@@ -129,7 +129,9 @@ def table() -> dict[str, Valid]:
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 
-    costs = _names_in("costs", "base", "choice", "dirichlet", "noise", "relations", "simplex")
+    costs = _names_in(
+        "costs", "base", "choice", "dirichlet", "noise", "relations", "selection", "simplex"
+    )
     ledger = _names_in("accounting", "amounts", "budgets", "journal", "ledger", "ledger_file")
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
     target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
@@ -272,6 +274,9 @@ def table() -> dict[str, Valid]:
         "discrete": costs.DiscreteGaussianCost(sigma=2.0, relation=record),
         "dlaplace": costs.DiscreteLaplaceCost(scale=2.0, relation=record),
         "choice": costs.ChoiceCost(scale=20.0, sensitivity=1.0, relation=record),
+        "selection": costs.SelectionCost(trial=noise, trials=5),
+        "concentrated": costs.ConcentratedCost(rho=0.1, relation=record),
+        "pure": costs.PureCost(epsilon_pure=0.1, relation=record),
         "together": costs.Together([noise, draw]),
         "batch": costs.BatchCost([noise, noise]),
         "simplex": costs.SimplexCost(weight=20.0, eta=0.1, eta_bar=0.1),
@@ -379,6 +384,14 @@ def table() -> dict[str, Valid]:
         target=target,
         sensitivity=1.0,
         count=1,
+        relation=record,
+    )
+    add(
+        "select_private",
+        mechanisms.select_private,
+        candidates={"table": lambda trial: (trial.noisy(counts, 0.5), 0.0)},
+        target=accounting.PureDP(1.0),
+        trials=3,
         relation=record,
     )
     add(

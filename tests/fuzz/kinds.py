@@ -138,10 +138,12 @@ def _make(base: Path) -> None:
     records, schema = "records.csv", ["--schema", "schema.json"]
     log, logs = "log.csv", ["--schema", "log.json"]
     given, linear = ("--network", "network.json"), ("--model", "logistic-regression")
+    choose = ("--choose", "model=naive-bayes,logistic-regression")
     for name, verb, *arguments in (
         ("histogram", "histogram", records, *schema, "--column", "job"),
         ("naive-bayes", "naive-bayes", records, *schema, "--target-column", "size"),
         ("classify", "classify", records, *schema, "--target-column", "size", *linear),
+        ("chosen", "classify", records, *schema, "--target-column", "size", *choose),
         ("bayes-net", "bayes-net", records, *schema, *given),
         ("chosen-net", "bayes-net", records, *schema),
         ("fit-model", "fit-model", log, *logs),
@@ -378,6 +380,17 @@ def support(r: Random, at: Path) -> Trial:
 # What was released --------------------------------------------------------------------------------
 
 
+class ChosenClassifier:
+    """What reads a classifier of either kind, chosen or not."""
+
+    @staticmethod
+    def load(path: Path) -> Any:
+        """Return the classifier."""
+        from privrl.models.logistic_regression.choice import load_classifier
+
+        return load_classifier(path)
+
+
 @kind(12)
 def models(r: Random, at: Path) -> Trial:
     """Saved histograms, classifiers and networks."""
@@ -392,6 +405,7 @@ def models(r: Random, at: Path) -> Trial:
         "blocks": counts,
         "naive-bayes": ("model.json", PrivateNaiveBayes, lambda m: m.to_dict()),
         "classify": ("model.json", PrivateLogisticRegression, lambda m: m.to_dict()),
+        "chosen": ("model.json", ChosenClassifier, lambda m: m.guarantee),
         "bayes-net": net,
         "chosen-net": net,
     }
@@ -399,7 +413,7 @@ def models(r: Random, at: Path) -> Trial:
     name, made, use = of[folder]
     data = json.loads((VALID[folder] / name).read_text(encoding="utf-8"))
     path = _plain_file(r, at / name, data)
-    if folder in ("naive-bayes", "classify") and r.random() < 0.15:
+    if folder in ("naive-bayes", "classify", "chosen") and r.random() < 0.15:
         (at / "records.csv").write_text(RECORDS)
         return Command(("predict", str(path), "records.csv", "--out", "out"), at)
     return Call(f"{made.__name__}.load({name!r})", lambda: use(made.load(path)), at)

@@ -264,6 +264,7 @@ COMMANDS = {
     "added or removed": ["histogram", "--column", "flag", "--relation", "add-remove-record"],
     "naive-bayes": ["naive-bayes", "--target-column", "class"],
     "classify": ["classify", "--target-column", "class"],
+    "chosen classifier": ["classify", "--target-column", "class", "--choose", "bins=2,3"],
     "logistic regression": [
         "classify",
         "--target-column",

@@ -12,6 +12,7 @@ from privrl.accounting.targets import PureDP
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.models.classifiers import Classifier
+from privrl.models.logistic_regression import chosen
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -104,17 +105,16 @@ def load_classifier(path: str | Path) -> PrivateLogisticRegression | PrivateNaiv
     ValueError
         As `PrivateNaiveBayes.load`.
     """
-    return load_as(path, _kind)
+    return load_as(path, classifier_from_dict)
 
 
 def classifier_from_dict(
     data: Mapping[str, Any],
 ) -> PrivateLogisticRegression | PrivateNaiveBayes:
-    """Return the classifier that plain data describe, of whichever of the two kinds it is."""
-    return _kind(data).from_dict(data)
-
-
-def _kind(data: Any) -> type[PrivateLogisticRegression | PrivateNaiveBayes]:
+    """Return the classifier that plain data describe, chosen or not, of either kind."""
     said = data.get("format") if isinstance(data, dict) else None
+    if said == chosen.FORMAT:
+        return chosen.from_plain(data, classifier_from_dict)
     is_linear = said in (FORMAT, FIRST_FORMAT)
-    return PrivateLogisticRegression if is_linear else PrivateNaiveBayes
+    kind = PrivateLogisticRegression if is_linear else PrivateNaiveBayes
+    return kind.from_dict(data)

@@ -80,7 +80,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     total = both(cost, begun) if before else cost
     target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
-    _check_guarantee(data["guarantee"], guarantee_of(total, target))
+    check_guarantee(data["guarantee"], guarantee_of(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
@@ -108,7 +108,7 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
 
 
-def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
+def check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
     """Check what a file states; processors differ in the last digits of epsilon."""
     if said is None:  # of the first format, which stated none
         return

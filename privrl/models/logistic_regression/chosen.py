@@ -1,0 +1,81 @@
+"""A classifier that was chosen privately among several, as plain data.
+
+The classifier alone would state what its own fit cost. It was kept because it was the best, so the
+file states the selection: its candidates, the mean number of trials, and the whole cost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from privrl.accounting.targets import PureDP, Target
+from privrl.costs.base import pure_ratio, zcdp_rho
+from privrl.costs.selection import SelectionCost
+from privrl.files.shown import shown
+from privrl.mechanisms.selection import Selected, plan_selection
+from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+from privrl.models.logistic_regression.plain import check_guarantee
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+from privrl.models.saving import check_entries, check_format
+from privrl.models.targets import guarantee_of, plain_target, read_target
+from privrl.numerics.checks import check_count
+
+Fitted = PrivateLogisticRegression | PrivateNaiveBayes
+
+FORMAT = "privrl.ChosenClassifier 1"
+_OF_MODEL = ("randomness", "shareable", "because")
+_ENTRIES = (
+    "format", "guarantee", "target", "candidates", "chosen", "trials", "model", *_OF_MODEL,
+)  # fmt: skip
+
+
+def to_plain(best: Selected[Fitted], target: Target, candidates: Sequence[str]) -> dict[str, Any]:
+    """Return a chosen classifier as plain data; ``target`` is that of the selection."""
+    model = best.result.to_dict()
+    return {
+        "format": FORMAT,
+        "guarantee": dict(guarantee_of(best.cost, target)),
+        "target": plain_target(target),
+        "candidates": list(candidates),
+        "chosen": best.name,
+        "trials": best.cost.trials,
+        "model": model,
+        **{name: model[name] for name in _OF_MODEL},
+    }
+
+
+def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted:
+    """Return the classifier of plain data, whose guarantee is that of the selection.
+
+    Raises
+    ------
+    ValueError
+        If an entry is wrong, or the classifier cost more than a trial of the selection may.
+    """
+    check_entries("a chosen classifier", data, _ENTRIES)
+    check_format(data, FORMAT)
+    names, target = data["candidates"], read_target(data["target"])
+    if not isinstance(names, list) or data["chosen"] not in names:
+        raise ValueError(f"candidates must be a list with {shown(data['chosen'])}.")
+    if not isinstance(data["model"], Mapping) or data["model"].get("format") == FORMAT:
+        raise ValueError("model must be a classifier that was fitted, not one that was chosen.")
+    trials = check_count("trials", data["trials"])
+    cost, _ = plan_selection(target, len(names), trials=trials)  # type: ignore[arg-type] # it checks
+    check_guarantee(data["guarantee"], guarantee_of(cost, target))
+    model = read(data["model"])
+    for name in _OF_MODEL:
+        if data[name] != data["model"][name]:
+            raise ValueError(f"{name} must be that of the model, got {shown(data[name])}.")
+    _check_within(model, cost, target)
+    model.__dict__["total_cost_"] = cost
+    model.__dict__["_public"] = replace(model._public, target=target)
+    return model
+
+
+def _check_within(model: Fitted, cost: SelectionCost, target: Target | None) -> None:
+    """Check that a classifier cost no more than a trial; processors differ in last digits."""
+    number = pure_ratio if isinstance(target, PureDP) else zcdp_rho
+    spent = number(getattr(model, "total_cost_", model.cost_))
+    limit = number(cost.trial)
+    if spent is None or limit is None or float(spent) > float(limit) * (1 + 1e-6):
+        raise ValueError("model must cost no more than a trial of the selection.")

@@ -1,0 +1,190 @@
+"""``privrl classify --choose``: one release under one budget, and a file that states its cost."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from typer.testing import CliRunner
+
+from privrl.accounting import Ledger, PureDP, ZeroConcentratedDP
+from privrl.cli import app
+from privrl.cli import classifiers as _classifiers
+from privrl.cli.released import Release
+from privrl.costs import ReplaceRecord
+from privrl.costs.selection import ConcentratedCost, PureCost
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.mechanisms.selection import Trial
+from privrl.models import PrivateNaiveBayes
+from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
+
+BINS = ("--choose", "bins=4,32")
+
+
+def run(*arguments: object):
+    texts = [str(argument) for argument in arguments]
+    return CliRunner().invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """3,000 records whose class changes along a column too often for four bins."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 100, 3000)
+    frame = pd.DataFrame({"x": x.round(2), "tall": np.sin(x / 5) + rng.normal(0, 0.2, 3000) > 0})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    schema = Schema({"x": Bins.even(0, 100, 8), "tall": Categories((True, False))})
+    schema.save(tmp_path / "schema.toml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVRL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    return tmp_path
+
+
+def classify(*more: object):
+    return run("classify", "data.csv", "--schema", "schema.toml", "--target-column", "tall", *more)
+
+
+def _model() -> dict:
+    return json.loads(Path("results/classify/model.json").read_text())
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_best_is_released_under_the_stated_budget() -> None:
+    seeded = ("--reproducible", "--seed", 4)
+    result = classify(*BINS, "--epsilon", 2, "--test", "data.csv", "--json", *seeded)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert (answer["chosen"], answer["candidates"]) == ("bins=32", ["bins=4", "bins=32"])
+    assert answer["scores"]["accuracy"] > 0.8
+    assert answer["guarantee"]["epsilon_delta"] == 2
+    (account,) = Ledger().accounts()
+    assert account.total.releases == 1
+    assert 1.999 < account.total.epsilon(1e-5) <= 2
+    model = load_classifier("results/classify/model.json")
+    assert model.schema.columns["x"].size == 32
+    assert 1.999 < model.guarantee["epsilon"] <= 2
+    assert _model()["guarantee"] == dict(model.guarantee)
+    assert float(model.cost_.epsilon(1e-5)) < 1.5  # its own fit
+    with pytest.raises(ValueError, match="parameters that it was fitted with"):
+        model.to_dict()  # would state the cost of the fit alone
+    again = run("predict", "results/classify/model.json", "data.csv")
+    assert f"accuracy {answer['scores']['accuracy']:.4f}" in said(again)
+    first = _model()
+    assert classify(*BINS, "--epsilon", 2, "--force", *seeded).exit_code == 0
+    assert _model() == first
+    page = run("report", "results/classify")
+    assert page.exit_code == 0, page.output
+    text = next(Path("results/classify").glob("report*.html")).read_text()
+    assert "It was chosen privately (bins=32) among bins=4, bins=32." in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_pure_privacy_and_kinds_of_models() -> None:
+    result = classify(*BINS, "--delta", 0)
+    assert result.exit_code == 0, result.output
+    assert load_classifier("results/classify/model.json").guarantee["delta"] == 0
+    result = classify("--choose", "model=naive-bayes,logistic-regression", "--out", "kinds")
+    assert result.exit_code == 0, result.output
+    assert "chosen privately: model=" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--choose", "bins=4"), "at least two different values"),
+        (("--choose", "bins=4,4"), "at least two different values"),
+        (("--choose", "degree=2,3"), "choose must be like bins=4,8,16"),
+        (("--choose", "bins=4,many"), "bins of choose must be whole numbers"),
+        (("--choose", "bins=1,4"), "at least two cells"),
+        (("--choose", "model=naive-bayes,forest"), "must be one of"),
+        ((*BINS, "--model", "forest"), "model must be one of"),
+        (("--choose", "model=naive-bayes,logistic-regression", "--delta", 0), "Gaussian noise"),
+        ((*BINS, "--epsilon", 0), "epsilon must be"),
+        ((*BINS, "--test", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_bad_options_spend_and_write_nothing(options, message: str) -> None:
+    result = classify(*options)
+    assert result.exit_code == 2, result.output
+    assert message in said(result)
+    assert not Path("results").exists()
+    assert not (Ledger().is_there and Ledger().accounts())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_without_records_spends_nothing() -> None:
+    Path("data.csv").write_text("x,tall\n")
+    result = classify(*BINS)
+    assert result.exit_code == 2, result.output
+    assert not (Ledger().is_there and Ledger().accounts())
+
+
+@pytest.mark.usefixtures("folder")
+def test_bins_need_a_numeric_column() -> None:
+    Schema({"x": Categories((1, 2)), "tall": Categories((True, False))}).save("schema.toml")
+    assert "needs a numeric column" in said(classify(*BINS))
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("kind", ["naive-bayes", "logistic-regression"])
+def test_a_candidate_pays_for_its_fit_and_its_score(kind: str, pure: bool) -> None:
+    if pure and kind == "logistic-regression":
+        return
+    rng = np.random.default_rng(1)
+    records = pd.DataFrame({"x": rng.uniform(0, 1, 500), "y": rng.integers(2, size=500)})
+    schema = Schema({"x": Bins.even(0, 1, 4), "y": Categories((0, 1))})
+    release = Release(context=None, answer={}, out=Path(), seed=None)
+    relation = ReplaceRecord()
+    target = PureDP(0.3) if pure else ZeroConcentratedDP(0.02)
+    cost = (
+        PureCost(epsilon_pure=0.3, relation=relation)
+        if pure
+        else ConcentratedCost(rho=0.02, relation=relation)
+    )
+    trial = Trial(cost, target, rng)
+    _classifiers._candidate(release, records, schema, "y", kind)(trial)
+    spent = [target.amount(entry.cost) * entry.count for entry in trial.accountant.journal]
+    assert len(spent) == 2
+    assert float(spent[0] / target.limit) == pytest.approx(0.9, abs=1e-6)
+    assert float(spent[1] / target.limit) == pytest.approx(0.1, abs=1e-6)
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_that_states_too_little_is_refused() -> None:
+    assert classify(*BINS).exit_code == 0
+    good = _model()
+    assert isinstance(classifier_from_dict(good), PrivateNaiveBayes)
+    for entry, value, message in (
+        ("trials", 1000, "no more than a trial"),
+        ("trials", 0, "trials must be"),
+        ("candidates", ["bins=4"] if good["chosen"] == "bins=32" else ["bins=32"], "candidates"),
+        ("candidates", "bins=4", "candidates"),
+        ("target", None, "target must be"),
+        ("target", {"epsilon": 0.5, "delta": 1e-5}, "guarantee must be"),
+        ("guarantee", {**good["guarantee"], "epsilon": 0.5}, "guarantee must be"),
+        ("randomness", "seeded", "randomness must be"),
+        ("shareable", False, "shareable must be"),
+        ("model", good, "not one that was chosen"),
+        ("model", 3, "not one that was chosen"),
+        ("format", "privrl.ChosenClassifier 2", "entries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            classifier_from_dict({**good, entry: value})
+    with pytest.raises(ValueError, match="must have the entries"):
+        classifier_from_dict({**good, "more": 1})
+    smaller = {**good, "target": {"epsilon": 0.5, "delta": 1e-5}}
+    smaller["guarantee"] = {**good["guarantee"], "epsilon": 0.5, "delta": 1e-5}
+    with pytest.raises(ValueError, match="no more than a trial"):
+        classifier_from_dict(smaller)
