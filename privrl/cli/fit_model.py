@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 
 from privrl.cli import logs
-from privrl.cli.released import Release, release_command
+from privrl.cli.released import Release, print_notes, release_command
 from privrl.cli.terminal import OUT
 
 _FILES = ("model.json", "tables.npz", "release.json")
@@ -25,14 +26,24 @@ def fit_model(
     admissible: logs.Admissible = None,
     workers: logs.Workers = None,
     address: logs.Address = None,
+    synthetic: Annotated[
+        int | None,
+        typer.Option(help="Also write this many made-up persons, with all steps, at no cost."),
+    ] = None,
+    synthetic_format: Annotated[
+        str,
+        typer.Option(help="csv or parquet, in the log's columns; or minari: a zipped data set."),
+    ] = "csv",
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
     Writes model.json and tables.npz (the released model, which you may share) and release.json (its
-    cost). Using the model costs nothing more: see privrl fit-policy --from-model.
+    cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
+    N also writes synthetic.csv, a table that is drawn from the model.
     """
     from privrl import offline
     from privrl.envs.released_files import writers
+    from privrl.offline import synthetic as sampling
     from privrl.offline.model import check_model
 
     budget, rng = logs.budget_of(release, relation), release.rng()
@@ -44,7 +55,13 @@ def fit_model(
         "action_names": public.action_names,
     }
     check_model(public.space, **names)
-    accountant = release.account(_FILES, "fit-model")
+    files = _FILES
+    if synthetic is not None:
+        sampling.check_sampling(public.schema, "synthetic", synthetic, synthetic_format)
+        files = (*files, sampling.FORMATS[synthetic_format])
+    elif synthetic_format != "csv":
+        raise ValueError("synthetic must be given with --synthetic-format: how many persons.")
+    accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
     with logs.once_charged(accountant):
         with public.read(data, where) as log:
@@ -53,7 +70,11 @@ def fit_model(
             )
         statement = model.statement | {"caveats": guarantee["caveats"]}
         model = replace(model, statement=statement)
-        written = release.save(writers(model), guarantee)
+        made, notes = writers(model), dict[str, str]()
+        if synthetic is not None:
+            name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
+            made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
+        written = release.save(made, guarantee, notes=notes)
     details = statement["details"]
     how = {"counts": "counts of all transitions", "endings": "how episodes end and continue"}
     OUT.print(
@@ -65,6 +86,7 @@ def fit_model(
     play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
     OUT.print("play it:")
     OUT.print(f"  {escape(play)}", soft_wrap=True)
+    print_notes(notes)
     release.answer |= {
         "states": public.space.n_states,
         "actions": public.space.n_actions,

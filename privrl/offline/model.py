@@ -32,6 +32,7 @@ from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.planning import best_plan
 from privrl.offline.saving import statement_of
 from privrl.offline.support import check_support
+from privrl.offline.synthetic import behaviour_in_counts
 
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
 _OVER: Final = "over"  # where the log has no outcomes
@@ -85,9 +86,9 @@ def fit_model(
         )
     check_model(log, state_names, action_names)
     with paid_stream(log, cost, rng, accountant) as stream:
-        mdp, outcomes, deviations, allowed, said = _released(stream, log, allowed, chances)
+        tables, said = _released(stream, log, allowed, chances)
         return Released(
-            mdp=mdp,
+            **tables,
             statement=statement_of(
                 cost,
                 epsilon,
@@ -97,35 +98,44 @@ def fit_model(
                 randomness=randomness_of(rng),
                 details=said,
             ),
-            outcomes=outcomes,
             state_names=None if state_names is None else tuple(state_names),
             action_names=None if action_names is None else tuple(action_names),
-            admissible=allowed,
-            deviations=deviations,
         )
-
-
-_Model = tuple[
-    TabularMDP, tuple[str, ...], FloatArray | None, BoolArray | None, dict[str, Any]
-]  # the model, its outcomes, deviations, admissible actions, and what is said of it
 
 
 def _released(
     stream: PersonStream, log: LogSpace, allowed: BoolArray | None, chances: FloatArray | None
-) -> _Model:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables of a `Released`, by name, and what is said of them."""
     facts = release_facts(stream, log)
-    persons = {"persons": round(facts.persons)}
+    means = {"persons": round(facts.persons)}
+    if log.most_episodes > 1:
+        means |= {"episodes": round(facts.episodes, 4)}
     if not log.outcomes or counts_show(stream, log, facts, allowed):
         counts = release_counts(stream, log, facts, 1 - SHARE)
-        said = {"model": "counts", "noise": _plain(counts.noise)} | persons
-        return *_of_counts(log, counts), None, said
+        said = {"model": "counts", "noise": _plain(counts.noise)} | means
+        mdp, outcomes, deviations, seen = _of_counts(log, counts)
+        if chances is None:
+            chances = behaviour_in_counts(seen, mdp, facts.episodes)
+        tables = {"behaviour": _with_outcomes(chances, mdp.n_states)}
+        return tables | {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}, said
     shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
     endings = release_endings(stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances)
     mdp, outcomes, deviations = _of_endings(log, endings)
+    tables = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
     if allowed is not None:
         rest = np.ones((len(outcomes), log.n_actions), np.bool_)
-        allowed = np.concatenate([allowed, rest])
-    return mdp, outcomes, deviations, allowed, {"model": "endings"} | persons
+        tables["admissible"] = np.concatenate([allowed, rest])
+    if chances is not None:
+        tables["behaviour"] = _with_outcomes(chances, mdp.n_states)
+    return tables, {"model": "endings"} | means
+
+
+def _with_outcomes(chances: FloatArray, n_states: int) -> FloatArray:
+    """Return chances of actions with a row for each outcome, where nothing is done."""
+    n_before, n_actions = chances.shape
+    even = np.full((n_states - n_before, n_actions), 1 / n_actions)
+    return np.concatenate([chances / chances.sum(axis=1, keepdims=True), even])
 
 
 def check_model(
@@ -168,7 +178,8 @@ def check_model(
 
 def _of_counts(
     log: LogSpace, counts: ReleasedCounts
-) -> tuple[TabularMDP, tuple[str, ...], FloatArray | None]:
+) -> tuple[TabularMDP, tuple[str, ...], FloatArray, FloatArray]:
+    """Return the model, its outcomes, deviations, and how often each action was taken."""
     belief = belief_of(counts, log.most_steps)
     rows, reward, known = belief.likely()
     n_states, n_actions = known.shape
@@ -187,7 +198,8 @@ def _of_counts(
     mdp = TabularMDP(transition, paid, _starts(counts.start, size), log.most_steps)
     deviation = np.zeros((size, n_actions))
     deviation[:n_states] = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
-    return mdp, (*names, _UNKNOWN), deviation
+    shown = counts.transition * (rows[..., : counts.transition.shape[-1]] > 0)
+    return mdp, (*names, _UNKNOWN), deviation, np.maximum(shown.sum(axis=-1), 0.0)
 
 
 def _left_by_noise(
