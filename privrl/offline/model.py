@@ -16,6 +16,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.offline.behaviour import estimated_behaviour, release_visits
 from privrl.offline.counts import (
     LONGEST,
     ReleasedCounts,
@@ -34,6 +35,7 @@ from privrl.offline.saving import statement_of
 from privrl.offline.support import check_support
 from privrl.offline.synthetic import behaviour_in_counts
 
+_VISITS: Final = 0.06  # of the budget, for how often actions were taken: as `fit_policy` has it
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
 _OVER: Final = "over"  # where the log has no outcomes
 
@@ -120,14 +122,18 @@ def _released(
         tables = {"behaviour": _with_outcomes(chances, mdp.n_states)}
         return tables | {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}, said
     shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
-    endings = release_endings(stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances)
+    share = 1 - SHARE
+    if chances is None:
+        share -= _VISITS
+        visits, noise = release_visits(stream, log, facts, _VISITS, by_action=True)
+        chances = estimated_behaviour(visits, noise, shown).chances
+    endings = release_endings(stream, log, facts, share=share, allowed=shown, chances=chances)
     mdp, outcomes, deviations = _of_endings(log, endings)
     tables = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
     if allowed is not None:
         rest = np.ones((len(outcomes), log.n_actions), np.bool_)
         tables["admissible"] = np.concatenate([allowed, rest])
-    if chances is not None:
-        tables["behaviour"] = _with_outcomes(chances, mdp.n_states)
+    tables["behaviour"] = _with_outcomes(chances, mdp.n_states)
     return tables, {"model": "endings"} | means
 
 
