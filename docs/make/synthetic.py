@@ -20,18 +20,18 @@ from privrl.experiments.logs.worlds import World, clinics, sepsis_simulator
 from privrl.offline import fit_model
 from privrl.offline.synthetic import synthetic_log
 
+_PERSONS = 20_000
 _BUDGETS = (10.0, 1.0, 0.1)
 _HEADER = "world | data | visits | transitions | mean return | returns | steps | lengths"
 
 
 class Case(NamedTuple):
-    """A world, and how persons of its log were treated."""
+    """A world, how persons of its log were treated, and what of that is public."""
 
     name: str
     world: World | TabularMDP
     chances: np.ndarray
-    persons: int
-    known: bool
+    public: dict[str, Any]
 
 
 def main() -> None:
@@ -40,35 +40,28 @@ def main() -> None:
 
 
 def _cases() -> Iterator[Case]:
-    for world in clinics("judged"):
-        chances = world.behaviour("half-expert")
-        yield Case(f"{world.name}, propensities known", world, chances, 20_000, True)
-        yield Case(f"{world.name}, unknown", world, chances, 20_000, False)
-    world = sepsis_simulator()
-    chances = 0.15 * world.behaviour("uniform") + 0.85 * world.expert
-    yield Case("sepsis simulator, propensities known", world, chances, 20_000, True)
-    yield Case("sepsis simulator, unknown", world, chances, 20_000, False)
+    sepsis = sepsis_simulator()
+    treated = [(world, world.behaviour("half-expert")) for world in clinics("judged")]
+    treated.append((sepsis, 0.15 * sepsis.behaviour("uniform") + 0.85 * sepsis.expert))
+    for world, chances in treated:
+        actions = {"admissible": world.admissible}
+        yield Case(f"{world.name}, propensities known", world, chances, {"behaviour": chances})
+        yield Case(f"{world.name}, actions known", world, chances, actions)
     swim = riverswim(6, horizon=20)
-    yield Case("RiverSwim 6, unknown", swim, np.tile([0.3, 0.7], (6, 1)), 20_000, False)
+    yield Case("RiverSwim 6, nothing known", swim, np.tile([0.3, 0.7], (6, 1)), {})
 
 
 def _closeness() -> str:
     rows = []
     for case in _cases():
         rng = np.random.default_rng(41)
-        log, held, other = (
-            simulate_log(case.world, case.chances, case.persons, rng) for _ in range(3)
-        )
+        log, held, other = (simulate_log(case.world, case.chances, _PERSONS, rng) for _ in range(3))
         seen = {"another log": other}
-        plain = synthetic_log(_plain_model(log), log, case.persons, rng)
-        seen["model, no privacy"] = plain
-        told: dict[str, Any] = {}
-        if case.known:
-            told = {"behaviour": case.chances}
+        seen["model, no privacy"] = synthetic_log(_plain_model(log), log, _PERSONS, rng)
         for epsilon in _BUDGETS:
-            model = fit_model(log, epsilon=epsilon, rng=rng, **told)
+            model = fit_model(log, epsilon=epsilon, rng=rng, **case.public)
             name = f"synthetic, {budget_text(epsilon)}"
-            seen[name] = synthetic_log(model, log, case.persons, rng)
+            seen[name] = synthetic_log(model, log, _PERSONS, rng)
         for name, made in seen.items():
             rows.append([case.name, name, *_compared(made, held)])
             print(" ", *rows[-1], flush=True)
