@@ -33,10 +33,10 @@ from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.planning import best_plan
 from privrl.offline.saving import statement_of
 from privrl.offline.support import check_support
-from privrl.offline.synthetic import behaviour_in_counts
+from privrl.offline.synthetic import UNKNOWN, behaviour_in_counts
 
+_RARE: Final = 1e-3  # the least chance of an action that is allowed
 _VISITS: Final = 0.06  # of the budget, for how often actions were taken: as `fit_policy` has it
-_UNKNOWN: Final = "unknown"  # the outcome of what no count shows
 _OVER: Final = "over"  # where the log has no outcomes
 
 
@@ -126,7 +126,7 @@ def _released(
     if chances is None:
         share -= _VISITS
         visits, noise = release_visits(stream, log, facts, _VISITS, by_action=True)
-        chances = estimated_behaviour(visits, noise, shown).chances
+        chances = _estimated(visits, noise, shown)
     endings = release_endings(stream, log, facts, share=share, allowed=shown, chances=chances)
     mdp, outcomes, deviations = _of_endings(log, endings)
     tables = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
@@ -135,6 +135,14 @@ def _released(
         tables["admissible"] = np.concatenate([allowed, rest])
     tables["behaviour"] = _with_outcomes(chances, mdp.n_states)
     return tables, {"model": "endings"} | means
+
+
+def _estimated(visits: FloatArray, noise: float, shown: BoolArray) -> FloatArray:
+    """Return chances of actions from noisy visits, none of which is zero where it is allowed."""
+    chances = estimated_behaviour(visits, noise, shown).chances
+    floored = np.where(shown, np.maximum(chances, _RARE), 0.0)
+    rows: FloatArray = floored / floored.sum(axis=1, keepdims=True)
+    return rows
 
 
 def _with_outcomes(chances: FloatArray, n_states: int) -> FloatArray:
@@ -171,13 +179,13 @@ def check_model(
             f"{n_states}; let episodes be shorter."
         )
     outcomes = check_labels("outcomes", names)
-    if _UNKNOWN in outcomes:
+    if UNKNOWN in outcomes:
         raise ValueError(
-            f"outcomes must not be {_UNKNOWN!r}, which is how episodes of a model end where no "
+            f"outcomes must not be {UNKNOWN!r}, which is how episodes of a model end where no "
             "count shows how; call it otherwise."
         )
     if state_names is not None:
-        check_labels("state_names", [*state_names, *outcomes, _UNKNOWN], n_states)
+        check_labels("state_names", [*state_names, *outcomes, UNKNOWN], n_states)
     if action_names is not None:
         check_labels("action_names", action_names, log.n_actions)
 
@@ -205,7 +213,7 @@ def _of_counts(
     deviation = np.zeros((size, n_actions))
     deviation[:n_states] = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
     shown = counts.transition * (rows[..., : counts.transition.shape[-1]] > 0)
-    return mdp, (*names, _UNKNOWN), deviation, np.maximum(shown.sum(axis=-1), 0.0)
+    return mdp, (*names, UNKNOWN), deviation, np.maximum(shown.sum(axis=-1), 0.0)
 
 
 def _left_by_noise(

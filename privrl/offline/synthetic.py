@@ -13,7 +13,7 @@ import pandas as pd
 
 from privrl.data.logs import Log, LogSchema
 from privrl.data.logs.log import CUT, LogSpace
-from privrl.data.schema import Schema
+from privrl.data.schema import Categories, Schema
 from privrl.envs.released import Released
 from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
@@ -26,9 +26,11 @@ from privrl.numerics.typing import FloatArray, IntArray
 FORMATS: Final = {
     "csv": "synthetic.csv", "parquet": "synthetic.parquet", "minari": "synthetic.zip"
 }  # fmt: skip
+UNKNOWN: Final = "unknown"  # the outcome of a model where no count shows what follows
 MOST_ROWS: Final = 5_000_000  # of a synthetic table: what memory holds
 _MOST_EPISODES: Final = 10_000  # of a data set of Minari's, which has a folder for each
 _MOST_AGAIN: Final = 1 - 1e-9  # chance of one more episode: sums converge
+_MOST_STATES: Final = 2000  # for which returns are worked out
 _ROUNDS: Final = 50  # of the fixed point of `behaviour_in_counts`
 
 
@@ -103,6 +105,7 @@ def check_sampling(schema: LogSchema, name: str, persons: int, kind: str = "csv"
             import_module(package)
     if kind == "parquet":
         check_parquet()
+        _check_kinds(schema)
     if check_count(name, persons) > most:
         raise ValueError(
             f"{name} must be at most {most}, got {persons}: by the schema, more could have too "
@@ -117,6 +120,17 @@ def check_sampling(schema: LogSchema, name: str, persons: int, kind: str = "csv"
             f"columns of synthetic histories must have one role each, and {listed(several)} has "
             "several in the schema; copy that column under another name."
         )
+
+
+def _check_kinds(schema: LogSchema) -> None:
+    """Check that each column has values of one type."""
+    for cells in filter(None, (schema.state, schema.action)):
+        for name, column in cells.columns.items():
+            if isinstance(column, Categories) and len(set(map(type, column.values))) > 1:
+                raise ValueError(
+                    f"synthetic_format must not be 'parquet' where a column has categories of "
+                    f"several types, as {name!r} has; write csv."
+                )
 
 
 def synthetic_log(model: Released, space: LogSpace, persons: int, rng: np.random.Generator) -> Log:
@@ -274,9 +288,11 @@ def _behaviour(model: Released) -> FloatArray:
     shape = model.mdp.n_states, model.mdp.n_actions
     even = np.ones(shape) if model.admissible is None else model.admissible.astype(float)
     chances = even if model.behaviour is None else model.behaviour
-    # An action of which nothing is known ends an episode: another one is taken if there is one.
-    known = model.mdp.transition[..., -1] < 1
-    return _shares(chances * known, _shares(chances, even))
+    if model.outcomes[-1:] == (UNKNOWN,):
+        # An action of which nothing is known ends an episode: another is taken if there is one.
+        known = model.mdp.transition[..., -1] < 1
+        return _shares(chances * known, _shares(chances, even))
+    return _shares(chances, even)
 
 
 def _step_rewards(model: Released, space: LogSpace) -> FloatArray:
@@ -315,6 +331,8 @@ def behaviour_in_counts(seen: FloatArray, mdp: TabularMDP, episodes: float) -> F
     n_states = len(seen)
     even = np.full(seen.shape, 1 / seen.shape[1])
     chances = _shares(seen, even)
+    if n_states > _MOST_STATES:  # where persons rarely come back
+        return chances
     on = (1 - 1 / mdp.horizon) * mdp.transition[:n_states, :, :n_states]
     again = np.tile(mdp.start[:n_states], (n_states, 1)) * min(1 - 1 / episodes, _MOST_AGAIN)
     for _ in range(3):  # returns depend on chances

@@ -259,6 +259,45 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         check_sampling(twice, "persons", 5)
 
 
+@pytest.mark.needs("pyarrow")
+def test_parquet_of_mixed_categories_is_refused_before_anything_is_spent() -> None:
+    mixed = replace(SCHEMA, action={"dose": Categories((0, "high"))})
+    check_sampling(mixed, "persons", 5)
+    with pytest.raises(ValueError, match="categories of several types, as 'dose' has; write csv"):
+        check_sampling(mixed, "persons", 5, "parquet")
+
+
+def test_a_model_of_the_users_own_is_followed_as_it_is() -> None:
+    """Its last state is no outcome: an action that leads there for sure is taken all the same."""
+    transition = np.zeros((2, 2, 2))
+    transition[:, 0, 0] = transition[:, 1, 1] = 1
+    mdp = TabularMDP(transition, np.zeros((2, 2)), np.array([1.0, 0]), 3)
+    model = Released(mdp=mdp, statement=STATEMENT)
+    schema = LogSchema(person="p", state={"s": Bins((0, 1, 2))},
+                       action={"a": Categories((0, 1))}, most_steps=3)  # fmt: skip
+    made = synthetic_log(model, schema.space, 500, np.random.default_rng(1))
+    assert abs((made.action == 1).mean() - 0.5) < 0.1
+    assert (made.next_state == made.action).all()
+
+
+@pytest.mark.parametrize(("n_states", "n_actions"), [(1, 1), (1, 3), (4, 1)])
+@pytest.mark.parametrize("epsilon", [0.01, 1000.0])
+def test_the_smallest_worlds_have_models(n_states: int, n_actions: int, epsilon: float) -> None:
+    """One action, or one that is always taken: nothing fails after the charge."""
+    rng, n = np.random.default_rng(1), 400
+    ends = rng.integers(2, size=n)
+    log = Log(
+        n_states=n_states, n_actions=n_actions, outcomes=("well", "ill"),
+        outcome_rewards=(1.0, 0.0), step_rewards=(0.0, 0.0), most_steps=1, most_episodes=1,
+        state=rng.integers(n_states, size=n), action=np.zeros(n, np.intp),
+        next_state=n_states + ends, reward=1.0 - ends,
+        episode_starts=np.arange(n + 1), person_starts=np.arange(n + 1),
+    )  # fmt: skip
+    model = fit_model(log, epsilon=epsilon, rng=rng)
+    assert model.behaviour is not None
+    assert synthetic_log(model, log, 9, rng).n_persons == 9
+
+
 def test_a_behaviour_is_chances() -> None:
     model = any_model(SCHEMA, 1)
     for wrong in (np.ones((9, 3)), np.ones((2, 2)), np.full((9, 3), np.nan), "even"):
