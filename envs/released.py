@@ -48,6 +48,8 @@ class Released(InHtml):
     deviations : array of float, shape (S, A), optional
         Standard deviation >= 0 that the noise of the release leaves in an action's value or
         expected reward, whichever ``statement`` says.
+    behaviour : array of float, shape (S, A), optional
+        Estimated chances of the actions of those in the data, from the release or public.
 
     Raises
     ------
@@ -67,6 +69,7 @@ class Released(InHtml):
     action_names: tuple[str, ...] | None = None
     admissible: BoolArray | None = None
     deviations: FloatArray | None = None
+    behaviour: FloatArray | None = None
 
     def __post_init__(self) -> None:
         mdp = self.mdp
@@ -89,6 +92,7 @@ class Released(InHtml):
                 "are left out of state_names."
             )
         checked["admissible"], checked["deviations"] = self._check_tables()
+        checked["behaviour"] = self._check_behaviour()
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -146,6 +150,16 @@ class Released(InHtml):
                     "standard deviations."
                 )
         return admissible, deviations
+
+    def _check_behaviour(self) -> FloatArray | None:
+        if self.behaviour is None:
+            return None
+        shape = (self.mdp.n_states, self.mdp.n_actions)
+        chances = _table("behaviour", "numbers", self.behaviour, shape, "iuf").astype(float)
+        chances.setflags(write=False)
+        if not ((chances >= 0).all() and (np.abs(chances.sum(axis=1) - 1) < 1e-6).all()):
+            raise ValueError("behaviour must be chances >= 0 that sum to 1 in each state.")
+        return chances
 
 
 def privacy_statement(

@@ -30,7 +30,7 @@ _DIGEST = "tables_sha256"
 _SIZES = ("n_states", "n_actions", "horizon")
 _LABELS = ("state_names", "action_names", "outcomes")
 _PACKED = ("row", "count", "place", "value")
-_OPTIONAL = ("admissible", "deviations")
+_OPTIONAL = ("admissible", "deviations", "behaviour")
 _MAGIC, _BEGINNING = b"\x93NUMPY\x01\x00", 10  # and two bytes: how long the header is
 _HEADER = re.compile(
     rb"\{'descr': '(?P<type>[<>|]\w+)', 'fortran_order': False, 'shape': (?P<shape>\([\d, ]*\)), "
@@ -254,7 +254,7 @@ def _read_tables(
             transition = arrays.unpacked("transition", shape)
             packed = "reward_row" in arrays.names
             reward = arrays.unpacked("reward", shape) if packed else arrays.floats("reward", shape)
-            optional = {"admissible": "b", "deviations": "f"}
+            optional = {"admissible": "b", "deviations": "f", "behaviour": "f"}
             others = {
                 name: arrays.read(name, shape, kind)
                 for name, kind in optional.items()

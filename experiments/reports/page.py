@@ -65,6 +65,9 @@ def _common(found: Contents) -> list[Section]:
     spec = statement.get("spec")
     if spec:
         sections.append(Section("Settings", (Facts(tuple(_settings(spec))),)))
+    if statement.get("notes"):
+        notes = tuple(f"{name} {note}" for name, note in statement["notes"].items())
+        sections.append(Section("Synthetic data", notes))
     files = statement["files"]
     table = Table(
         "Files of the folder",

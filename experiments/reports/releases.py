@@ -192,10 +192,17 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
     schema, parents = Schema.from_dict(data["schema"]), data["parents"]
     edges = sum(map(len, parents.values()))
     asked = f"The probabilities of a Bayesian network of {len(parents)} columns and {edges} edges."
-    if "choice" in data["spent"]:
+    chosen = "choice" in (data["spent"] or {})
+    if chosen:
         asked += " Its edges were chosen privately, as part of this release."
-    else:
-        asked += " Its edges were given."
+    elif edges:
+        asked += " Its edges were given; those that noise would have hidden were dropped."
+    if not edges:
+        why = "no edge was worth its noise" if chosen else "the records are too few, or none given"
+        asked += (
+            f" Without edges ({why}), columns are independent: the network, and all that is drawn "
+            "from it, preserves each column's distribution and no relation between columns."
+        )
     rows = tuple(
         (node, schema.columns[node].size, ", ".join(above) or "none")
         for node, above in parents.items()

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
+from privrl.cli.released import (
+    Data,
+    Release,
+    SchemaFile,
+    check_name,
+    plain_writer,
+    print_notes,
+    release_command,
+)
 from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:
@@ -81,16 +89,18 @@ def bayes_net(
         "model.json": plain_writer(net.to_dict()),
         "model.bif": lambda file: file.write(bif),
     }
+    notes = {}
     if synthetic is not None:
         files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
-    written = release.save(files, guarantee)
+        notes["synthetic.csv"] = _lost(net)
+    written = release.save(files, guarantee, notes=notes)
     edges = sum(map(len, net.parents.values()))
     OUT.print(
         f"Bayesian network of {len(net.nodes)} nodes and {edges} edge{'s' * (edges != 1)}, "
         f"from {len(records)} records"
     )
-    if network is None:
-        OUT.print(escape(_edges(net)))
+    OUT.print(escape(_edges(net, None if network is None else plan.structure.parents)))
+    print_notes(notes)
     release.answer |= {
         "nodes": len(net.nodes), "edges": edges, "records": len(records),
         "parents": {node: list(own) for node, own in net.parents.items()},
@@ -98,12 +108,33 @@ def bayes_net(
     release.finish("model.json", guarantee, written, without="the mechanism is none")
 
 
-def _edges(net: "BayesNet") -> str:
-    """Return the chosen edges in words."""
+def _edges(net: "BayesNet", given: Mapping[str, tuple[str, ...]] | None) -> str:
+    """Return the edges in words, and how they came to be there."""
+    own = [f"{node} of {', '.join(own)}" for node, own in net.parents.items() if own]
+    found = "; ".join(own)
+    if given is not None:
+        n_given, n_kept = (sum(map(len, each.values())) for each in (given, net.parents))
+        if n_kept == n_given:
+            return f"edges, as given: {found or 'none'}"
+        return f"edges kept of the {n_given} given, where noise allows: {found or 'none'}"
     if net.choice is None:
         return "no edges: too few records to choose any at this budget"
-    own = [f"{node} of {', '.join(own)}" for node, own in net.parents.items() if own]
-    return f"edges, chosen privately: {'; '.join(own) or 'none was worth its noise'}"
+    return f"edges, chosen privately: {found or 'none was worth its noise'}"
+
+
+def _lost(net: "BayesNet") -> str:
+    """Return what synthetic records do not preserve, in words."""
+    joined = {node for node, own in net.parents.items() if own}.union(*net.parents.values())
+    alone = [node for node in net.nodes if node not in joined]
+    if not joined:
+        return (
+            "has independent columns: it preserves each column's distribution, and no relation "
+            "between columns."
+        )
+    said = "preserves relations along the network's edges only"
+    if not alone:
+        return f"{said}."
+    return f"{said}; {', '.join(alone)} {'is' if len(alone) == 1 else 'are'} independent of all."
 
 
 def _load_network(path: Path) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 
 from privrl.cli import logs, numeric
-from privrl.cli.released import Release, release_command
+from privrl.cli.released import Release, print_notes, release_command
 from privrl.cli.terminal import OUT
 
 
@@ -23,31 +24,52 @@ def fit_model(
     admissible: logs.Admissible = None,
     workers: logs.Workers = None,
     address: logs.Address = None,
+    synthetic: Annotated[
+        int | None,
+        typer.Option(help="Also write this many made-up persons, with all steps, at no cost."),
+    ] = None,
+    synthetic_format: Annotated[
+        str,
+        typer.Option(help="csv or parquet, in the log's columns; or minari: a zipped data set."),
+    ] = "csv",
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
     Writes model.json and tables.npz (the released model, which you may share) and release.json (its
-    cost). Using the model costs nothing more: see privrl fit-policy --from-model.
+    cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
+    N also writes synthetic.csv, a table that is drawn from the model.
     """
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
     options = {"person": person, "behaviour": behaviour, "admissible": admissible}
     ranges = numeric.numeric_schema(schema, **options)
     if ranges is not None:
+        if synthetic is not None or synthetic_format != "csv":
+            raise ValueError(
+                f"synthetic is for states in cells, and {schema.name} has ranges; leave it out."
+            )
         with numeric.fitted(release, data, ranges, relation, where, numeric.MODEL) as (model, said):
             written = release.save(model.files(), said)
         numeric.print_about(release, model, "model")
         _print_play(release, "ReleasedContinuous-v0")
         release.finish("model.json", said, written, also=f", {said['unit']}")
     else:
-        _fit_cells(release, data, relation, where, logs.public_log(schema, **options))
+        public = logs.public_log(schema, **options)
+        _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
 
 
 def _fit_cells(
-    release: Release, data: Path, relation: str, where: logs.ReadOptions, public: logs.PublicLog
+    release: Release,
+    data: Path,
+    relation: str,
+    where: logs.ReadOptions,
+    public: logs.PublicLog,
+    synthetic: int | None,
+    synthetic_format: str,
 ) -> None:
     from privrl import offline
     from privrl.envs.released_files import writers
+    from privrl.offline import synthetic as sampling
     from privrl.offline.model import check_model
 
     budget, rng = logs.budget_of(release, relation), release.rng()
@@ -56,7 +78,13 @@ def _fit_cells(
         "action_names": public.action_names,
     }
     check_model(public.space, **names)
-    accountant = release.account(numeric.MODEL, "fit-model")
+    files: tuple[str, ...] = numeric.MODEL
+    if synthetic is not None:
+        sampling.check_sampling(public.schema, "synthetic", synthetic, synthetic_format)
+        files = (*files, sampling.FORMATS[synthetic_format])
+    elif synthetic_format != "csv":
+        raise ValueError("synthetic must be given with --synthetic-format: how many persons.")
+    accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
     with logs.once_charged(accountant):
         with public.read(data, where) as log:
@@ -65,7 +93,11 @@ def _fit_cells(
             )
         statement = model.statement | {"caveats": guarantee["caveats"]}
         model = replace(model, statement=statement)
-        written = release.save(writers(model), guarantee)
+        made, notes = writers(model), dict[str, str]()
+        if synthetic is not None:
+            name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
+            made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
+        written = release.save(made, guarantee, notes=notes)
     details = statement["details"]
     how = {"counts": "counts of all transitions", "endings": "how episodes end and continue"}
     OUT.print(
@@ -74,6 +106,7 @@ def _fit_cells(
         f"persons, by {how[details['model']]}; outcomes: {escape(', '.join(model.outcomes))}"
     )
     _print_play(release, "Released-v0")
+    print_notes(notes)
     release.answer |= {
         "states": public.space.n_states,
         "actions": public.space.n_actions,

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from privrl.cli import outputs, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.options import DELTA, Delta, Epsilon, RenyiOrder
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, check_seed, randomness_with, rng_of
-from privrl.cli.terminal import app, command_line, friendly, print_cost, print_files
+from privrl.cli.terminal import ERR, app, command_line, friendly, print_cost, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -98,14 +99,19 @@ class Release:
         files: dict[str, Callable[[Any], object]],
         guarantee: dict[str, Any],
         only: Collection[str] | None = None,
+        notes: dict[str, str] | None = None,
     ) -> list[Path]:
         """Write the files and release.json, and return their paths.
 
-        ``only`` names the options that the saved command line repeats; by default all.
+        ``only`` names the options that the saved command line repeats; by default all. ``notes``
+        say of files what their readers have to know.
         """
         from privrl.files import files as _files
 
-        return _files.save_all(self.out, files, statement_of(self.context, guarantee, only))
+        name, statement = statement_of(self.context, guarantee, only)
+        return _files.save_all(
+            self.out, files, (name, statement | ({"notes": notes} if notes else {}))
+        )
 
     def finish(
         self, what: str, guarantee: dict[str, Any], written: list[Path], **more: str
@@ -120,6 +126,12 @@ class Release:
         self.answer["files"] = named(written)
         if self.report:
             self.answer.update(write_report(self.out))
+
+
+def print_notes(notes: dict[str, str]) -> None:
+    """Print what readers of files have to know."""
+    for name, note in notes.items():
+        ERR.print(f"[yellow]note:[/] {name} {escape(note)}")
 
 
 Run = Callable[..., None]

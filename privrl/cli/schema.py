@@ -119,11 +119,11 @@ def schema_command(
         names, rest = words(columns or ()), words(missing or ())
         if csv is not None:
             named_so = {*of_roles, *_named(numeric, categories, rest)}
-            typed = None if header else {*names, *named_so, *_there(out)}
+            typed = None if header else {*names, *named_so, *_there(out, log=log)}
             found = _names_of(csv, between, documented, typed)
             for name in (*names, *of_roles):
                 check_name("columns", name, found)
-            names = names or _in_use(found, out, named_so)
+            names = names or _in_use(found, _there(out, log=log), out, named_so)
         elif columns is None and documented is not None:
             names = documented.names
         bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
@@ -217,12 +217,14 @@ def _named(
     return named.union(() if rest == ("all",) else rest)
 
 
-def _there(out: Path) -> set[str]:
-    """Return the columns of an existing schema; none without a schema to complete."""
+def _there(out: Path, *, log: bool) -> set[str]:
+    """Return the columns of an existing schema; none without one of this kind to complete."""
     from privrl.data.schema.plain import read
 
     try:
         data = read(out)
+        if ("columns" in data) == log:
+            return set()
         tables = [data.get(key, {}) for key in ("columns", "state", "action")]
         roles = [data.get(key) for key in ("person", "episode", "order")]
         roles += [data.get(key, {}).get("column") for key in ("reward", "outcome")]
@@ -231,9 +233,10 @@ def _there(out: Path) -> set[str]:
         return set()  # any other file is refused when it is to be completed
 
 
-def _in_use(header: tuple[str, ...], out: Path, named_so: set[str]) -> tuple[str, ...]:
+def _in_use(
+    header: tuple[str, ...], there: set[str], out: Path, named_so: set[str]
+) -> tuple[str, ...]:
     """Return a file's columns, but those that were deleted from a schema which is there."""
-    there = _there(out)
     if not there:
         return header
     names = tuple(each for each in header if each in there | named_so)

@@ -14,7 +14,7 @@ from privrl.cli.jobs import Address, Backend, Workers
 from privrl.cli.options import takes_options
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
-from privrl.cli.terminal import OUT, command_line, friendly, print_files
+from privrl.cli.terminal import ERR, OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def sweep(
         outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
         if parquet:
             _files.check_parquet()
+        if options["horizon"] is None:
+            _say_horizon(todo)
         database = out / _DATABASE
         with jobs.jobs_bar("sweeping", database, backend=backend, workers=workers) as on_progress:
             result = sweeps.run_sweep(
@@ -116,6 +118,23 @@ def sweep(
         }
         if report:
             answer.update(write_report(out))
+
+
+def _say_horizon(spec: "SweepSpec") -> None:
+    """Say so if episodes are of other lengths than the environment's own."""
+    from privrl.envs.toy_text import episode_limit
+    from privrl.experiments.names import make_env
+
+    env = make_env(spec.env)
+    try:
+        own = episode_limit(env)
+    finally:
+        env.close()
+    if own is not None and own != spec.horizon:
+        ERR.print(
+            f"[yellow]note:[/] the sweep plays {spec.horizon} steps of an episode, and {spec.env} "
+            f"has {own}; --horizon {own} plays all."
+        )
 
 
 def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:

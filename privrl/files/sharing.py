@@ -48,6 +48,7 @@ _PLAYED = Verdict(
     "are yours to publish",
 )
 _MODEL = Verdict(True, "what was released, and what is made of it")
+_DRAWN = Verdict(True, "drawn from what was released: no record is a person's")
 _POLICY = Verdict(True, "planned from what was released")
 
 #: Epsilon of a release above which `privrl share` requires a confirmation: beyond it, one
@@ -64,7 +65,9 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "model.json": _MODEL,
     "model.bif": _MODEL,
     "tables.npz": _MODEL,
-    "synthetic.csv": Verdict(True, "drawn from what was released: no record is a person's"),
+    "synthetic.csv": _DRAWN,
+    "synthetic.parquet": _DRAWN,
+    "synthetic.zip": _DRAWN,
     "policy.json": _POLICY,
     "policy.png": _POLICY,
     "record.csv": _EXACT,
@@ -94,7 +97,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
 PAGES: Final = ("report-public.html", "report-researcher.html")
 #: Statements, and which of their entries may be shared. The others name files of one machine.
 STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "release.json": ("guarantee", "versions"),
+    "release.json": ("guarantee", "versions", "notes"),
     "train.json": ("spec", "guarantee", "worth", "versions"),
     "predict.json": (),
     "sweep.json": (),
@@ -201,6 +204,8 @@ def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[st
     kept = {each: statement[each] for each in STATEMENTS[name] if each in statement}
     if isinstance(kept.get("spec"), Mapping):  # arguments may also name files
         kept["spec"] = {k: value for k, value in kept["spec"].items() if k != "env_args"}
+    if isinstance(kept.get("notes"), Mapping):
+        kept["notes"] = {each: note for each, note in kept["notes"].items() if each in names}
     kept["sha256"] = {each: statement["sha256"][each] for each in names}
     kept[_FLAGS] = {each: statement[_FLAGS][each] for each in names}
     return _sealed({**kept, **_LEFT_OUT.said})

@@ -5,6 +5,7 @@ from privrl.offline.model import fit_model
 from privrl.offline.planning import plan_for
 from privrl.offline.policy import LoggedPolicy, fit_policy
 from privrl.offline.saving import ReleasedPolicy, load_policy, save_policy
+from privrl.offline.synthetic import sample_log
 
 __all__ = [
     "LoggedPolicy",
@@ -15,5 +16,6 @@ __all__ = [
     "fit_policy",
     "load_policy",
     "plan_for",
+    "sample_log",
     "save_policy",
 ]

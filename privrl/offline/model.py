@@ -16,6 +16,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.offline.behaviour import estimated_behaviour, release_visits
 from privrl.offline.counts import (
     LONGEST,
     ReleasedCounts,
@@ -32,8 +33,10 @@ from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.planning import best_plan
 from privrl.offline.saving import statement_of
 from privrl.offline.support import check_support
+from privrl.offline.synthetic import UNKNOWN, behaviour_in_counts
 
-_UNKNOWN: Final = "unknown"  # the outcome of what no count shows
+_RARE: Final = 1e-3  # the least chance of an action that is allowed
+_VISITS: Final = 0.06  # of the budget, for how often actions were taken: as `fit_policy` has it
 _OVER: Final = "over"  # where the log has no outcomes
 
 
@@ -85,9 +88,9 @@ def fit_model(
         )
     check_model(log, state_names, action_names)
     with paid_stream(log, cost, rng, accountant) as stream:
-        mdp, outcomes, deviations, allowed, said = _released(stream, log, allowed, chances)
+        tables, said = _released(stream, log, allowed, chances)
         return Released(
-            mdp=mdp,
+            **tables,
             statement=statement_of(
                 cost,
                 epsilon,
@@ -97,35 +100,56 @@ def fit_model(
                 randomness=randomness_of(rng),
                 details=said,
             ),
-            outcomes=outcomes,
             state_names=None if state_names is None else tuple(state_names),
             action_names=None if action_names is None else tuple(action_names),
-            admissible=allowed,
-            deviations=deviations,
         )
-
-
-_Model = tuple[
-    TabularMDP, tuple[str, ...], FloatArray | None, BoolArray | None, dict[str, Any]
-]  # the model, its outcomes, deviations, admissible actions, and what is said of it
 
 
 def _released(
     stream: PersonStream, log: LogSpace, allowed: BoolArray | None, chances: FloatArray | None
-) -> _Model:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables of a `Released`, by name, and what is said of them."""
     facts = release_facts(stream, log)
-    persons = {"persons": round(facts.persons)}
+    means = {"persons": round(facts.persons)}
+    if log.most_episodes > 1:
+        means |= {"episodes": round(facts.episodes, 4)}
     if not log.outcomes or counts_show(stream, log, facts, allowed):
         counts = release_counts(stream, log, facts, 1 - SHARE)
-        said = {"model": "counts", "noise": _plain(counts.noise)} | persons
-        return *_of_counts(log, counts), None, said
+        said = {"model": "counts", "noise": _plain(counts.noise)} | means
+        mdp, outcomes, deviations, seen = _of_counts(log, counts)
+        if chances is None:
+            chances = behaviour_in_counts(seen, mdp, facts.episodes)
+        tables = {"behaviour": _with_outcomes(chances, mdp.n_states)}
+        return tables | {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}, said
     shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
-    endings = release_endings(stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances)
+    share = 1 - SHARE
+    if chances is None:
+        share -= _VISITS
+        visits, noise = release_visits(stream, log, facts, _VISITS, by_action=True)
+        chances = _estimated(visits, noise, shown)
+    endings = release_endings(stream, log, facts, share=share, allowed=shown, chances=chances)
     mdp, outcomes, deviations = _of_endings(log, endings)
+    tables = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
     if allowed is not None:
         rest = np.ones((len(outcomes), log.n_actions), np.bool_)
-        allowed = np.concatenate([allowed, rest])
-    return mdp, outcomes, deviations, allowed, {"model": "endings"} | persons
+        tables["admissible"] = np.concatenate([allowed, rest])
+    tables["behaviour"] = _with_outcomes(chances, mdp.n_states)
+    return tables, {"model": "endings"} | means
+
+
+def _estimated(visits: FloatArray, noise: float, shown: BoolArray) -> FloatArray:
+    """Return chances of actions from noisy visits, none of which is zero where it is allowed."""
+    chances = estimated_behaviour(visits, noise, shown).chances
+    floored = np.where(shown, np.maximum(chances, _RARE), 0.0)
+    rows: FloatArray = floored / floored.sum(axis=1, keepdims=True)
+    return rows
+
+
+def _with_outcomes(chances: FloatArray, n_states: int) -> FloatArray:
+    """Return chances of actions with a row for each outcome, where nothing is done."""
+    n_before, n_actions = chances.shape
+    even = np.full((n_states - n_before, n_actions), 1 / n_actions)
+    return np.concatenate([chances / chances.sum(axis=1, keepdims=True), even])
 
 
 def check_model(
@@ -155,20 +179,21 @@ def check_model(
             f"{n_states}; let episodes be shorter."
         )
     outcomes = check_labels("outcomes", names)
-    if _UNKNOWN in outcomes:
+    if UNKNOWN in outcomes:
         raise ValueError(
-            f"outcomes must not be {_UNKNOWN!r}, which is how episodes of a model end where no "
+            f"outcomes must not be {UNKNOWN!r}, which is how episodes of a model end where no "
             "count shows how; call it otherwise."
         )
     if state_names is not None:
-        check_labels("state_names", [*state_names, *outcomes, _UNKNOWN], n_states)
+        check_labels("state_names", [*state_names, *outcomes, UNKNOWN], n_states)
     if action_names is not None:
         check_labels("action_names", action_names, log.n_actions)
 
 
 def _of_counts(
     log: LogSpace, counts: ReleasedCounts
-) -> tuple[TabularMDP, tuple[str, ...], FloatArray | None]:
+) -> tuple[TabularMDP, tuple[str, ...], FloatArray, FloatArray]:
+    """Return the model, its outcomes, deviations, and how often each action was taken."""
     belief = belief_of(counts, log.most_steps)
     rows, reward, known = belief.likely()
     n_states, n_actions = known.shape
@@ -187,7 +212,8 @@ def _of_counts(
     mdp = TabularMDP(transition, paid, _starts(counts.start, size), log.most_steps)
     deviation = np.zeros((size, n_actions))
     deviation[:n_states] = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
-    return mdp, (*names, _UNKNOWN), deviation
+    shown = counts.transition * (rows[..., : counts.transition.shape[-1]] > 0)
+    return mdp, (*names, UNKNOWN), deviation, np.maximum(shown.sum(axis=-1), 0.0)
 
 
 def _left_by_noise(

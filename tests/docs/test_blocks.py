@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-from needs import COLLECTION, needs_collection
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -23,15 +22,11 @@ BLOCKS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=needs_collection if page == "docs/models.md" else ())
-        for page, blocks in BLOCKS.items()
-        if blocks
-    ],
+    [page for page, blocks in BLOCKS.items() if blocks],
 )
 def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRIVRL_DATA", str(COLLECTION))
+    monkeypatch.delenv("PRIVRL_DATA", raising=False)
     names: dict[str, object] = {"__name__": "__page__"}
     for block in BLOCKS[page]:
         exec(compile(block, page, "exec"), names)

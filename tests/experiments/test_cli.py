@@ -50,6 +50,17 @@ def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
     assert "one step replaced" in result.output
 
 
+def test_a_sweep_of_shorter_episodes_than_the_environments_says_so(tmp_path: Path) -> None:
+    few = ["--episodes", "2", "--runs", "1", "--epsilons", "1", "--samplers", "noisy-counts", *HERE]
+    lake = [*few, "--env", "FrozenLake-v1"]
+    said = "plays 30 steps of an episode, and FrozenLake-v1 has 100; --horizon 100 plays all"
+    assert said in run("sweep", *lake, "--out", str(tmp_path / "a")).output
+    for more in ([*lake, "--horizon", "30"], few):
+        result = run("sweep", *more, "--out", str(tmp_path / str(len(more))))
+        assert result.exit_code == 0, result.output
+        assert "steps of an episode, and" not in result.output
+
+
 def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     run("sweep", *QUICK, "--seed", "7", "--schedules", "geometric:1.3", "--out", str(first))

@@ -775,6 +775,11 @@ def table() -> dict[str, Valid]:
         ),
     )
     add("plan_for", offline.plan_for, released=model, discount=0.9)
+    add(
+        "sample_log",
+        offline.sample_log,
+        lambda: {"model": model, "schema": steps, "persons": 3, "rng": rng()},
+    )
     add("PersonStream", PersonStream, lambda: both(log=log, cost=person_cost(1.0)))
     saved = offline.ReleasedPolicy.of_model(model, discount=1.0)
     add("ReleasedPolicy.from_dict", offline.ReleasedPolicy.from_dict, data=saved.to_dict())

@@ -256,6 +256,8 @@ def test_bayes_net(folder: Path) -> None:
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "3 nodes and 2 edges, from 400 records" in said(result)
+        assert "edges, as given: age of rich; job of rich" in said(result)
+        assert "synthetic.csv preserves relations along the network's edges only." in said(result)
     names = ["model.bif", "model.json", "release.json", "synthetic.csv"]
     assert sorted(p.name for p in out.iterdir()) == names
     for name in ("model.bif", "model.json", "synthetic.csv"):
@@ -281,6 +283,11 @@ def test_bayes_net_that_chooses_its_edges(folder: Path) -> None:
     assert float(net.cost.epsilon(1e-5)) <= 8
     result = run(*given, "--reproducible", "--epsilon", 0.01, "--out", folder / "none")
     assert "no edges: too few records to choose any" in said(result)
+    few = ("--reproducible", "--epsilon", 0.01, "--synthetic", 9, "--out", folder / "few")
+    result = run(*given, *few)
+    note = json.loads((folder / "few" / "release.json").read_text())["notes"]["synthetic.csv"]
+    assert note.startswith("has independent columns: it preserves each column's distribution")
+    assert note in said(result)
     result = run(*given, "--reproducible", "--mechanism", "laplace", "--out", folder / "other")
     assert result.exit_code == 2
     assert "network must be given with --mechanism laplace" in said(result)

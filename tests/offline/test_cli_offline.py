@@ -327,6 +327,15 @@ def test_what_is_public_of_actions_comes_from_files(folder: Path) -> None:
     assert (policy.action[..., 5] == 1).all()
 
 
+def test_a_schema_of_another_kind_is_refused_without_advice(folder: Path) -> None:
+    """What it lacks says nothing: it is not a schema of a log."""
+    assert run("schema", "--csv", "visits.csv", "--columns", "ward").exit_code == 0
+    result = run("schema", "--log", "--csv", "visits.csv", "--person", "patient")
+    assert result.exit_code == 2
+    assert "schema.toml exists and is not a schema of a log" in said(result)
+    assert "Left out" not in said(result)
+
+
 def test_persons_of_another_column(folder: Path) -> None:
     frame = visits(5000).rename(columns={"patient": "id"})
     frame.assign(patient="one").to_csv("both.csv", index=False)

@@ -135,17 +135,17 @@ def saved_classifier(
     return model
 
 
-def saved_network(out: Path, *, chosen: bool = False) -> Any:
+def saved_network(out: Path, *, chosen: bool = False, given: Any = None) -> Any:
     """Write a network of two columns."""
     made = importlib.import_module("privrl.models.bayes_net.fit")
-    parents = "private" if chosen else {"age": [EVIL], EVIL: []}
+    parents = "private" if chosen else given or {"age": [EVIL], EVIL: []}
     plan = made.PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(2, 1))
     net = plan.fit(records(), secret_rng())
     _saved(out, net.to_dict(), net.cost)
     return net
 
 
-def saved_world(out: Path) -> Released:
+def saved_world(out: Path, notes: dict[str, str] | None = None) -> Released:
     """Write a model of a log, with labels of which one has such a name."""
     transition = np.zeros((3, 2, 3))
     transition[0] = [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]]
@@ -165,7 +165,8 @@ def saved_world(out: Path) -> Released:
         "unit": statement["unit"], "relation": statement["relation"], "order": None,
         "epsilon": None, "delta": 0.0, "epsilon_delta": 1.0, "randomness": SECRET, "caveats": [],
     }  # fmt: skip
-    _files.save_all(out, writers(made), ("release.json", {"command": "", "guarantee": guarantee}))
+    said = {"command": "", "guarantee": guarantee} | ({"notes": notes} if notes else {})
+    _files.save_all(out, writers(made), ("release.json", said))
     return made
 
 

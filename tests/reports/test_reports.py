@@ -355,13 +355,32 @@ def test_a_network_shows_its_tables(tmp_path: Path) -> None:
     else:
         assert not tables
     assert EVIL not in report(tmp_path)[1]
-    assert "Its edges were given" in words(there)
+    told = "Its edges were given" if net.parents["age"] else "columns are independent"
+    assert told in words(there)
 
 
 def test_a_network_says_that_its_edges_were_chosen(tmp_path: Path) -> None:
     pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
     saved_network(tmp_path, chosen=True)
     assert "chosen privately, as part of this release" in words(page(tmp_path))
+
+
+def test_a_network_without_edges_says_that_columns_are_independent(tmp_path: Path) -> None:
+    pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+    net = saved_network(tmp_path, given={"age": [], EVIL: []})
+    assert not any(net.parents.values())
+    told = words(page(tmp_path))
+    assert "Its edges were given" not in told
+    assert "Without edges (the records are too few, or none given), columns are independent" in told
+
+
+def test_a_page_says_what_a_synthetic_file_does_not_preserve(tmp_path: Path) -> None:
+    note = "preserves <b>nothing</b>."
+    saved_world(tmp_path, notes={"model.json": note, "other": "is not here"})
+    assert f"model.json {note}" in words(page(tmp_path))
+    text = report(tmp_path)[1]
+    assert "<b>nothing" not in text
+    assert "is not here" not in text
 
 
 def test_a_model_of_a_log_says_what_is_likely(tmp_path: Path) -> None:
