@@ -51,6 +51,8 @@ FLOORS = (
     ("privrl.experiments.reports",),
     ("privrl.cli",),
 )
+#: Files of the wheel that are not modules.
+DATA = {"privrl/py.typed", "privrl/data/datasets/sources.toml"}
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
 
 
@@ -91,7 +93,7 @@ def _wheel(folder: Path, date: int) -> Path:
 def test_wheel_holds_the_tree_and_is_the_same_wherever_it_is_built(tmp_path: Path) -> None:
     first = _wheel(tmp_path / "here", 1_700_000_000)
     names = {n for n in zipfile.ZipFile(first).namelist() if ".dist-info/" not in n}
-    assert names == {*_modules(), "privrl/py.typed"}
+    assert names == {*_modules(), *DATA}
     (about,) = (n for n in zipfile.ZipFile(first).namelist() if n.endswith("/METADATA"))
     said = zipfile.ZipFile(first).read(about).decode()
     assert "\n# privrl\n" in said

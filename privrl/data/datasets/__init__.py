@@ -2,7 +2,7 @@
 
 Eight classification data sets of the UCI Machine Learning Repository, those of Ponnoprat,
 *Dirichlet Mechanism for Differentially Private KL Divergence Minimization* (TMLR). Each has a
-schema that is stated in the code and never read from its rows.
+schema that is written down and never read from its rows.
 """
 
 import os
@@ -12,8 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from privrl.data.datasets.files import locate
-from privrl.data.datasets.networks import networks
-from privrl.data.datasets.sources import SOURCES
+from privrl.data.datasets.sources import SOURCES, networks
 from privrl.data.schema import Schema
 from privrl.files.shown import shown
 
