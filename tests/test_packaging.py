@@ -52,7 +52,11 @@ FLOORS = (
     ("privrl.cli",),
 )
 #: Files of the wheel that are not modules.
-DATA = {"privrl/py.typed", "privrl/data/datasets/sources.toml"}
+DATA = {
+    "privrl/py.typed",
+    "privrl/data/datasets/sources.toml",
+    *(f"privrl/experiments/reports/page.{kind}" for kind in ("css", "html", "js")),
+}
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
 
 

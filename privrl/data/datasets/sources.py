@@ -49,10 +49,10 @@ def _read(entry: Mapping[str, Any], folder: Path) -> pd.DataFrame:
     if "excel" in entry:
         (name,) = entry["digests"]
         return _sheet(folder / name, entry["excel"])
-    options = dict(entry["csv"])
+    options: dict[str, Any] = dict(entry["csv"])
     if not entry.get("named", True):
         options["names"] = list(entry["columns"])
-    parts = [pd.read_csv(folder / name, **options) for name in entry["digests"]]
+    parts: list[pd.DataFrame] = [pd.read_csv(folder / n, **options) for n in entry["digests"]]
     frame = pd.concat(parts, ignore_index=True)
     for column, suffix in entry.get("suffixes", {}).items():
         frame[column] = frame[column].str.removesuffix(suffix)
