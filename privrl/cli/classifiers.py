@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
-TargetColumn = Annotated[str, typer.Option(help="The column of the schema to predict.")]
-Test = Annotated[
-    Path | None, typer.Option(help="CSV file of other records to measure accuracy with.")
-]
+TargetColumn = Annotated[str, "The column of the schema to predict."]
+Test = Annotated[Path | None, "CSV file of other records to measure accuracy with."]
 
 _FILES = ("model.json", "release.json")
 _CALLED = {"PrivateNaiveBayes": "naive Bayes", "PrivateLogisticRegression": "logistic regression"}
@@ -35,7 +32,7 @@ def classify(
     schema: SchemaFile,
     target_column: TargetColumn,
     model: Annotated[
-        str, typer.Option(help="auto (chosen by public facts), logistic-regression or naive-bayes.")
+        str, "auto (chosen by public facts), logistic-regression or naive-bayes."
     ] = "auto",
     test: Test = None,
 ) -> None:
@@ -66,7 +63,7 @@ def naive_bayes(
     schema: SchemaFile,
     target_column: TargetColumn,
     mechanism: Annotated[
-        str, typer.Option(help="auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.")
+        str, "auto, dirichlet, dkl, gaussian, laplace, or none: no privacy."
     ] = "auto",
     test: Test = None,
 ) -> None:
