@@ -5,7 +5,6 @@ import hashlib
 import json
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from privrl.experiments.reports.parts import (
     Series,
     Table,
 )
+from privrl.files.files import package_text
 
 _POINTS = 500  # in the table below a picture
 #: Colours of charts on dark pages.
@@ -55,7 +55,7 @@ def html(page: Page) -> str:
     check_bokeh()  # Jinja comes with it
     pictures = [part for s in page.sections for part in s.parts if isinstance(part, Chart)]
     drawn = [charts.chart_json(chart, f"picture-{n}") for n, chart in enumerate(pictures)]
-    scripts = [_text("page.js").replace("DARK", json.dumps(_DARK))]
+    scripts = [package_text(__package__, "page.js").replace("DARK", json.dumps(_DARK))]
     if pictures:
         scripts.insert(0, charts.script())
     allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)
@@ -63,14 +63,10 @@ def html(page: Page) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    style = _text("page.css")
+    style = package_text(__package__, "page.css")
     return str(
         _template().render(page=page, policy=policy, style=style, charts=drawn, scripts=scripts)
     )
-
-
-def _text(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
@@ -89,7 +85,7 @@ def _template() -> Any:
         made.tests[kind.__name__.lower()] = kind.__instancecheck__
     made.filters |= {"short": _short, "repr": repr, "base64": _base64}
     made.globals |= {"numbers": _numbers, "numeric_columns": _numeric_columns}
-    return made.from_string(_text("page.html"))
+    return made.from_string(package_text(__package__, "page.html"))
 
 
 def _short(cell: Cell) -> str:

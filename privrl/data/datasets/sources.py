@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pandas as pd
 
 from privrl.data.datasets.files import Files
 from privrl.data.schema import Column, Schema
+from privrl.files.files import package_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def _source(entry: Mapping[str, Any]) -> Source:
     return Source(where, partial(_read, entry), columns, entry["citation"])
 
 
-_ENTRIES = tomllib.loads((files(__package__) / "sources.toml").read_text(encoding="utf-8"))
+_ENTRIES = tomllib.loads(package_text(__package__, "sources.toml"))
 SOURCES = {name: _source(entry) for name, entry in _ENTRIES.items()}
 
 
