@@ -55,6 +55,8 @@ FLOORS = (
 DATA = {
     "privrl/py.typed",
     "privrl/data/datasets/sources.toml",
+    "privrl/experiments/logs/clinics.toml",
+    "privrl/experiments/sweeps/tables.sql",
     *(f"privrl/data/{folder}/head.toml" for folder in ("logs", "schema")),
     *(f"privrl/experiments/{kind}/presets.toml" for kind in ("suites", "sweeps")),
     *(f"privrl/experiments/reports/page.{kind}" for kind in ("css", "html", "js")),
