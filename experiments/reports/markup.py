@@ -83,8 +83,8 @@ def _template() -> Any:
     made = import_module("jinja2").Environment(autoescape=True, keep_trailing_newline=True)
     for kind in (Cells, Command, Facts, Listing, Picture, Table):
         made.tests[kind.__name__.lower()] = kind.__instancecheck__
-    made.filters |= {"short": _short, "repr": repr, "base64": _base64}
-    made.globals |= {"numbers": _numbers, "numeric_columns": _numeric_columns}
+    made.filters.update({"short": _short, "repr": repr, "base64": _base64})
+    made.globals.update({"numbers": _numbers, "numeric_columns": _numeric_columns})
     return made.from_string(package_text(__package__, "page.html"))
 
 
