@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from rich.markup import escape
 
 from privrl.cli import logs, outputs
@@ -21,16 +22,23 @@ def fit_continuous(
     release: Release,
     data: Annotated[Path | None, logs.LOG] = None,
     schema: Annotated[
-        Path | None, "The ranges of its columns: a TOML file, see docs/continuous.md."
+        Path | None,
+        typer.Option(help="The ranges of its columns: a TOML file, see docs/continuous.md."),
     ] = None,
     from_model: Annotated[
         Path | None,
-        "In place of a log: a folder that this command wrote, to plan in at no further cost.",
+        typer.Option(
+            help="In place of a log: a folder that this command wrote, to plan in at no further "
+            "cost."
+        ),
     ] = None,
     relation: logs.Unit = "add-remove",
     discount: Annotated[
         float | None,
-        "With --from-model, in (0, 1]: the weight of a reward one step later, by default 0.99.",
+        typer.Option(
+            help="With --from-model, in (0, 1]: the weight of a reward one step later, by default "
+            "0.99."
+        ),
     ] = None,
 ) -> None:
     """Release a private model of a log whose states are numbers, or plan in one.

@@ -35,10 +35,14 @@ def fit_policy(
     schema: Annotated[Path | None, logs.SCHEMA] = None,
     from_model: Annotated[
         Path | None,
-        "In place of a log: a folder of privrl fit-model, to plan in at no further cost.",
+        typer.Option(
+            help="In place of a log: a folder of privrl fit-model, to plan in at no further cost."
+        ),
     ] = None,
     relation: logs.Unit = "add-remove",
-    discount: Annotated[float, "In (0, 1]: the weight of a reward one step later."] = 1.0,
+    discount: Annotated[
+        float, typer.Option(help="In (0, 1]: the weight of a reward one step later.")
+    ] = 1.0,
     person: logs.Person = None,
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
