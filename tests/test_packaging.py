@@ -55,6 +55,7 @@ FLOORS = (
 DATA = {
     "privrl/py.typed",
     "privrl/data/datasets/sources.toml",
+    "privrl/experiments/figures/figures.toml",
     "privrl/experiments/logs/clinics.toml",
     "privrl/experiments/sweeps/tables.sql",
     *(f"privrl/data/{folder}/head.toml" for folder in ("logs", "schema")),
