@@ -374,7 +374,7 @@ class Observer:
         following = np.where(terminated[observed] & self.terminates, self.n_states, following)
         with np.errstate(all="ignore"):  # a warning would tell of longer floats
             paid = reward[observed].astype(np.float64)
-        encoded = self._rewards.encode(state, action, paid, following, self._rng)
+        encoded = self._rewards.encode(paid, following == state, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
         row = (run * self.n_states + state) * self.n_actions + action
@@ -394,7 +394,7 @@ class Observer:
         whole: IntArray = flat.reshape(-1, 5)[:, [0, 1, 3, 4]].T.astype(np.intp)
         (state, action, following, terminated), paid = whole, flat[2::5]
         following = np.where(terminated & self.terminates, self.n_states, following)
-        encoded = self._rewards.encode(state, action, paid, following, self._rng)
+        encoded = self._rewards.encode(paid, following == state, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
         self._new = self._with_steps(state * self.n_actions + action, following, encoded, [])

@@ -92,22 +92,11 @@ class QLearning(TabularAgent):
         state, action, paid, following = (np.array([each]) for each in seen[:4])
         self._learn(state, action, paid, following, np.array([seen.terminated]))
 
-    def observe_counts(
-        self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
-    ) -> None:
+    def observe_counts(self, *_: object, **__: object) -> None:
         """Refuse, since counts have no order."""
         raise ValueError("agent learns from single steps, not counts; use observe.")
 
-    def observe_steps(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        *,
-        observed: BoolArray,
-        terminated: BoolArray,
-    ) -> None:
+    def observe_steps(self, *_: object, **__: object) -> None:
         """Refuse, since learning within the episodes would have changed the actions."""
         raise ValueError("agent learns within an episode; use observe.")
 

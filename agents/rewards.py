@@ -39,25 +39,14 @@ class RewardModel(Sampler, Protocol):
     def width(self) -> int:
         """Number of table cells for each state and action."""
 
-    def encode(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Encode each observed step as an increment of its table row, shape (..., width).
+    def encode(self, reward: FloatArray, stays: BoolArray, rng: np.random.Generator) -> FloatArray:
+        """Encode the reward of each observed step as an increment of its row, shape (..., width).
 
-        The steps are arrays of equal shape. A next state of S means that the episode is over.
+        ``stays``, of the shape of the rewards, is where a step led to the state that it began in.
         """
 
     def encode_counts(
-        self,
-        counts: FloatArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
+        self, counts: FloatArray, reward: FloatArray, next_state: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         """Encode many transitions as an increment of the table, shape (..., S, A, width).
 
@@ -101,24 +90,13 @@ class KnownRewards:
         """Return a copy; the model holds no data."""
         return copy(self)
 
-    def encode(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
+    def encode(self, reward: FloatArray, stays: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return an empty array, shape (..., 0)."""
-        del state, action, next_state, rng
+        del stays, rng
         return np.empty((*reward.shape, 0))
 
     def encode_counts(
-        self,
-        counts: FloatArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
+        self, counts: FloatArray, reward: FloatArray, next_state: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         """Return an empty array, shape (..., S, A, 0)."""
         del reward, next_state, rng
@@ -198,25 +176,14 @@ class BetaRewards:
     def _with(self, sampler: Sampler) -> Self:
         return type(self)(sampler, low=self._low, high=self._high)
 
-    def encode(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
+    def encode(self, reward: FloatArray, stays: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return a success (1, 0) or a failure (0, 1) for each reward."""
-        del state, action, next_state
+        del stays
         success = rng.random(reward.shape) < self._chance(reward)
         return np.stack([success, ~success], axis=-1).astype(np.float64)
 
     def encode_counts(
-        self,
-        counts: FloatArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
+        self, counts: FloatArray, reward: FloatArray, next_state: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         """Return the successes and failures of all transitions, shape (..., S, A, 2)."""
         del next_state
@@ -286,25 +253,14 @@ class NoisyRewards(BetaRewards):
         If the range is empty, or the sampler has another type or is for another table.
     """
 
-    def encode(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
+    def encode(self, reward: FloatArray, stays: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return (r, 1 − r) for each reward, scaled to [0, 1] and rounded to the grid."""
-        del state, action, next_state, rng
+        del stays, rng
         scaled = self._chance(reward)
         return np.stack([scaled, 1 - scaled], axis=-1)
 
     def encode_counts(
-        self,
-        counts: FloatArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
+        self, counts: FloatArray, reward: FloatArray, next_state: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         """Return the sums of (r, 1 − r) over all transitions, shape (..., S, A, 2)."""
         del next_state, rng
@@ -377,24 +333,13 @@ class HatRewards(NoisyRewards):
         """The points, shape (width,), repeated for self-loops if these are separate."""
         return np.resize(np.linspace(self._low, self._high, self._points), self.width)
 
-    def encode(
-        self,
-        state: IntArray,
-        action: IntArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
+    def encode(self, reward: FloatArray, stays: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return the weights of each reward at the points, shape (..., width)."""
-        del action, rng
-        return self._added(reward, next_state == state)
+        del rng
+        return self._added(reward, stays)
 
     def encode_counts(
-        self,
-        counts: FloatArray,
-        reward: FloatArray,
-        next_state: IntArray,
-        rng: np.random.Generator,
+        self, counts: FloatArray, reward: FloatArray, next_state: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         """Return the summed weights of all transitions, shape (..., S, A, width)."""
         del rng

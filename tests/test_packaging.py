@@ -51,6 +51,17 @@ FLOORS = (
     ("privrl.experiments.reports",),
     ("privrl.cli",),
 )
+#: Files of the wheel that are not modules.
+DATA = {
+    "privrl/py.typed",
+    "privrl/data/datasets/sources.toml",
+    "privrl/experiments/figures/figures.toml",
+    "privrl/experiments/logs/clinics.toml",
+    "privrl/experiments/sweeps/tables.sql",
+    *(f"privrl/data/{folder}/head.toml" for folder in ("logs", "schema")),
+    *(f"privrl/experiments/{kind}/presets.toml" for kind in ("suites", "sweeps")),
+    *(f"privrl/experiments/reports/page.{kind}" for kind in ("css", "html", "js")),
+}
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
 
 
@@ -91,7 +102,7 @@ def _wheel(folder: Path, date: int) -> Path:
 def test_wheel_holds_the_tree_and_is_the_same_wherever_it_is_built(tmp_path: Path) -> None:
     first = _wheel(tmp_path / "here", 1_700_000_000)
     names = {n for n in zipfile.ZipFile(first).namelist() if ".dist-info/" not in n}
-    assert names == {*_modules(), "privrl/py.typed"}
+    assert names == {*_modules(), *DATA}
     (about,) = (n for n in zipfile.ZipFile(first).namelist() if n.endswith("/METADATA"))
     said = zipfile.ZipFile(first).read(about).decode()
     assert "\n# privrl\n" in said

@@ -1,5 +1,6 @@
 """A figure of a paper: its table, picture and caption."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,19 +9,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
+from privrl.files.files import package_text
+
+#: What ``figures.toml`` says of each figure, in the order of the papers.
+ABOUT: dict[str, dict[str, Any]] = tomllib.loads(package_text(__package__, "figures.toml"))
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure or table of a paper, or one that only privrl has.
+    """A figure or table of a paper, or one that only privrl has, listed in ``figures.toml``.
 
     Attributes
     ----------
     id : str
         Its name on the command line, such as ``"dps-fig1"``.
-    title : str
-        A few words about the content.
-    source : str
-        The paper and the figure in it.
     compute : callable
         From whether it is to be quick to a tidy table, one row for each point that is drawn.
         All randomness comes from the figure's seeds; the table depends on nothing else.
@@ -29,17 +31,27 @@ class Figure:
     caption : callable
         From that table to a paragraph: the paper's result, privrl's result and the paper's errors.
         Its numbers come from the table.
-    data : bool
-        Whether the figure needs the UCI data sets, see `privrl.data.datasets`.
     """
 
     id: str
-    title: str
-    source: str
     compute: Callable[[bool], pd.DataFrame]
     draw: Callable[[pd.DataFrame], Picture]
     caption: Callable[[pd.DataFrame], str]
-    data: bool = False
+
+    @property
+    def title(self) -> str:
+        """A few words about the content."""
+        return str(ABOUT[self.id]["title"])
+
+    @property
+    def source(self) -> str:
+        """The paper and the figure in it."""
+        return str(ABOUT[self.id]["source"])
+
+    @property
+    def data(self) -> bool:
+        """Whether the figure needs the UCI data sets, see `privrl.data.datasets`."""
+        return ABOUT[self.id].get("data", False)
 
 
 def panels(

@@ -148,18 +148,6 @@ def _caption_4(table: pd.DataFrame) -> str:
     )
 
 
-BAY_FIG2, BAY_FIG3, BAY_FIG4 = (
-    Figure(
-        id=f"bay-fig{number}",
-        title=f"Private posteriors {of}, and their certificates",
-        source=f"BAY, Figure {number}",
-        compute=compute,
-        draw=draw,
-        caption=caption,
-    )
-    for number, of, compute, caption in (
-        (2, "of a coin", _compute_2, _caption_2),
-        (3, "of a die with three sides", _compute_3, _caption_3),
-        (4, "in two distances", _compute_4, _caption_4),
-    )
-)
+BAY_FIG2 = Figure(id="bay-fig2", compute=_compute_2, draw=draw, caption=_caption_2)
+BAY_FIG3 = Figure(id="bay-fig3", compute=_compute_3, draw=draw, caption=_caption_3)
+BAY_FIG4 = Figure(id="bay-fig4", compute=_compute_4, draw=draw, caption=_caption_4)

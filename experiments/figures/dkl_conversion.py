@@ -58,11 +58,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG8 = Figure(
-    id="dkl-fig8",
-    title="Algorithm 1 as approximate differential privacy",
-    source="DKL, Figure 8",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+DKL_FIG8 = Figure(id="dkl-fig8", compute=_compute, draw=_draw, caption=_caption)

@@ -114,13 +114,7 @@ def _caption_table(table: pd.DataFrame) -> str:
 
 
 DKL_TABLE1 = Figure(
-    id="dkl-table1",
-    title="The data sets: records, attributes, classes",
-    source="DKL, Table 1",
-    compute=_compute_table,
-    draw=_draw_table,
-    caption=_caption_table,
-    data=True,
+    id="dkl-table1", compute=_compute_table, draw=_draw_table, caption=_caption_table
 )
 
 
@@ -263,16 +257,11 @@ def _caption_accuracies(table: pd.DataFrame) -> str:
 
 
 def _figure(number: int, what: str, delta: float) -> Figure:
-    losses = what == "cross_entropy"
-    budget = "(ε̂, δ)-DP" if delta else "Rényi DP"
     return Figure(
         id=f"dkl-fig{number}",
-        title=f"Naive Bayes on UCI data: {'cross-entropy' if losses else 'accuracy'}, {budget}",
-        source=f"DKL, Figure {number}",
         compute=partial(_compute, delta=delta, what=what),
         draw=partial(_draw, what=what),
-        caption=_caption_losses if losses else _caption_accuracies,
-        data=True,
+        caption=_caption_losses if what == "cross_entropy" else _caption_accuracies,
     )
 
 

@@ -154,14 +154,7 @@ def _caption_6(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG6 = Figure(
-    id="dkl-fig6",
-    title="Three Bayesian networks",
-    source="DKL, Figure 6",
-    compute=_compute_6,
-    draw=_draw_6,
-    caption=_caption_6,
-)
+DKL_FIG6 = Figure(id="dkl-fig6", compute=_compute_6, draw=_draw_6, caption=_caption_6)
 
 
 # Figures 7 and 11 -----------------------------------------------------------------------------
@@ -234,15 +227,8 @@ def _caption(table: pd.DataFrame) -> str:
 
 
 def _figure(number: int, delta: float) -> Figure:
-    budget = "(ε̂, δ)-DP" if delta else "Rényi DP"
     return Figure(
-        id=f"dkl-fig{number}",
-        title=f"Bayesian networks on UCI data: test log-likelihood, {budget}",
-        source=f"DKL, Figure {number}",
-        compute=partial(_compute, delta=delta),
-        draw=_draw,
-        caption=_caption,
-        data=True,
+        id=f"dkl-fig{number}", compute=partial(_compute, delta=delta), draw=_draw, caption=_caption
     )
 
 

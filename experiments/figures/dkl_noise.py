@@ -103,11 +103,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DKL_NOISE_EXAMPLE = Figure(
-    id="dkl-noise-example",
-    title="KL divergence of noisy frequencies at equal distance",
-    source="DKL, section 1, example",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+DKL_NOISE_EXAMPLE = Figure(id="dkl-noise-example", compute=_compute, draw=_draw, caption=_caption)

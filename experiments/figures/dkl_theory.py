@@ -77,14 +77,7 @@ def _caption_1(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG1 = Figure(
-    id="dkl-fig1",
-    title="The trigamma function",
-    source="DKL, Figure 1",
-    compute=_compute_1,
-    draw=_draw_1,
-    caption=_caption_1,
-)
+DKL_FIG1 = Figure(id="dkl-fig1", compute=_compute_1, draw=_draw_1, caption=_caption_1)
 
 
 # Figure 2 -----------------------------------------------------------------------------------
@@ -166,11 +159,4 @@ def _caption_2(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG2 = Figure(
-    id="dkl-fig2",
-    title="δ of the unit-simplex guarantee has no floor",
-    source="DKL, Figure 2",
-    compute=_compute_2,
-    draw=_draw_2,
-    caption=_caption_2,
-)
+DKL_FIG2 = Figure(id="dkl-fig2", compute=_compute_2, draw=_draw_2, caption=_caption_2)

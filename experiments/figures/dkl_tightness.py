@@ -232,11 +232,4 @@ def _ahead_from(table: pd.DataFrame, order: float) -> float:
     return float(claim.epsilon.iloc[len(behind) - 1 - behind[::-1].index(True) + 1])
 
 
-DKL_FIG3 = Figure(
-    id="dkl-fig3",
-    title="Tightness of Algorithm 1, and KL loss beside Gohari et al.'s guarantee",
-    source="DKL, Figure 3",
-    compute=_compute_3,
-    draw=_draw_3,
-    caption=_caption_3,
-)
+DKL_FIG3 = Figure(id="dkl-fig3", compute=_compute_3, draw=_draw_3, caption=_caption_3)

@@ -132,14 +132,7 @@ def _caption_1(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG1 = Figure(
-    id="dps-fig1",
-    title="The Rényi bound of DPS beside the exact divergence, and δ that follows",
-    source="DPS, Figure 1",
-    compute=_compute_1,
-    draw=_draw_1,
-    caption=_caption_1,
-)
+DPS_FIG1 = Figure(id="dps-fig1", compute=_compute_1, draw=_draw_1, caption=_caption_1)
 
 
 # The example of section 3.3 -------------------------------------------------------------------
@@ -212,10 +205,5 @@ def _caption_example(table: pd.DataFrame) -> str:
 
 
 DPS_EXAMPLE = Figure(
-    id="dps-example",
-    title="The least prior for a histogram at order 2 and 1 nat",
-    source="DPS, section 3.3, example",
-    compute=_compute_example,
-    draw=_draw_example,
-    caption=_caption_example,
+    id="dps-example", compute=_compute_example, draw=_draw_example, caption=_caption_example
 )

@@ -172,11 +172,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG2 = Figure(
-    id="dps-fig2",
-    title="Loss of a private normalised histogram against its size",
-    source="DPS, Figure 2",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+DPS_FIG2 = Figure(id="dps-fig2", compute=_compute, draw=_draw, caption=_caption)

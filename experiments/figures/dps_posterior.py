@@ -130,11 +130,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG5 = Figure(
-    id="dps-fig5",
-    title="How far a private prior moves the posterior",
-    source="DPS, Figure 5",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+DPS_FIG5 = Figure(id="dps-fig5", compute=_compute, draw=_draw, caption=_caption)

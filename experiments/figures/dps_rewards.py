@@ -142,11 +142,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG4 = Figure(
-    id="dps-fig4",
-    title="Rewards of private posterior sampling on RiverSwim",
-    source="DPS, Figure 4",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+DPS_FIG4 = Figure(id="dps-fig4", compute=_compute, draw=_draw, caption=_caption)

@@ -84,12 +84,7 @@ def _caption_frontier(table: pd.DataFrame) -> str:
 
 
 OURS_FRONTIER = Figure(
-    id="ours-frontier",
-    title="Reward kept at each privacy budget, each method at its best",
-    source="privrl",
-    compute=_compute_frontier,
-    draw=_draw_frontier,
-    caption=_caption_frontier,
+    id="ours-frontier", compute=_compute_frontier, draw=_draw_frontier, caption=_caption_frontier
 )
 
 
@@ -172,12 +167,7 @@ def _caption_schedule(table: pd.DataFrame) -> str:
 
 
 OURS_SCHEDULE = Figure(
-    id="ours-schedule",
-    title="Reward against the number of draws at a fixed budget",
-    source="privrl",
-    compute=_compute_schedule,
-    draw=_draw_schedule,
-    caption=_caption_schedule,
+    id="ours-schedule", compute=_compute_schedule, draw=_draw_schedule, caption=_caption_schedule
 )
 
 
@@ -266,10 +256,5 @@ def _caption_users(table: pd.DataFrame) -> str:
 
 
 OURS_USERS = Figure(
-    id="ours-users",
-    title="Share of the optimum against the number of users",
-    source="privrl",
-    compute=_compute_users,
-    draw=_draw_users,
-    caption=_caption_users,
+    id="ours-users", compute=_compute_users, draw=_draw_users, caption=_caption_users
 )

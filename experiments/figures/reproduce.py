@@ -123,7 +123,7 @@ def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of all of privrl's code, on which tables depend."""
+    """Return a digest of all of privrl's code and schemas, on which tables depend."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path, text in sorted(_sources(files(package))):
@@ -136,6 +136,6 @@ def _sources(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
     for entry in folder.iterdir():
         if entry.is_dir():
             found += _sources(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith((".py", ".toml")):
             found.append((prefix + entry.name, entry.read_text(encoding="utf-8")))
     return found

@@ -93,11 +93,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_FIG1 = Figure(
-    id="sim-fig1",
-    title="What Lemma 5 adds to epsilon, and what is exact",
-    source="SIM, Figure 1",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+SIM_FIG1 = Figure(id="sim-fig1", compute=_compute, draw=_draw, caption=_caption)

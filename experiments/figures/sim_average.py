@@ -152,11 +152,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_FIG2 = Figure(
-    id="sim-fig2",
-    title="The private average of a hundred vectors, and its cost",
-    source="SIM, Figure 2",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+SIM_FIG2 = Figure(id="sim-fig2", compute=_compute, draw=_draw, caption=_caption)

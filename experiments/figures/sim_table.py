@@ -88,11 +88,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_TABLE1 = Figure(
-    id="sim-table1",
-    title="Mean and variance of the private average",
-    source="SIM, Table I",
-    compute=_compute,
-    draw=_draw,
-    caption=_caption,
-)
+SIM_TABLE1 = Figure(id="sim-table1", compute=_compute, draw=_draw, caption=_caption)

@@ -1,6 +1,7 @@
 """Worlds whose episodes end with an outcome, as care does, and what a policy is worth there."""
 
 import math
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
+from privrl.files.files import package_text
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -301,42 +303,14 @@ def clinic(
     )
 
 
-#: Constants of the rule were chosen by results on the first half, none by those on the other.
-_CLINICS: Final[dict[str, dict[str, dict[str, Any]]]] = {
-    "set": {
-        "clinic a": {"seed": 1},
-        "clinic b": {"seed": 2, "n_states": 700, "n_actions": 25, "n_next": 80},
-        "clinic c": {"seed": 3, "n_states": 150, "n_actions": 6, "mean_admissible": 4,
-                     "death": -3.5, "survival": -2.2},
-        "clinic d": {"seed": 4, "n_states": 400, "n_actions": 16, "effects": (0.5, 0.3, 0.25)},
-        "clinic e": {"seed": 5, "n_states": 600, "n_actions": 20, "mean_admissible": 3.2,
-                     "survival": -2.4, "effects": (0.4, 0.3, 0.1)},
-        "clinic f": {"seed": 6, "n_states": 500, "n_actions": 20, "mean_admissible": 2.2,
-                     "death": -4.4, "survival": -2.4, "effects": (0.5, 0.3, 0.1)},
-        "clinic g": {"seed": 7, "n_states": 700, "n_actions": 25, "mean_admissible": 2.6,
-                     "n_next": 85, "death": -4.4, "survival": -2.3, "effects": (0.5, 0.2, 0.05)},
-    },
-    "judged": {
-        "clinic h": {"seed": 101, "n_states": 250, "n_actions": 8, "mean_admissible": 3.5,
-                     "death": -3.8, "survival": -2.4, "effects": (0.6, 0.3, 0.1)},
-        "clinic i": {"seed": 102, "n_states": 550, "n_actions": 18, "mean_admissible": 2.8,
-                     "n_next": 60, "death": -4.5, "survival": -2.0, "effects": (0.5, 0.4, 0.15)},
-        "clinic j": {"seed": 103, "n_states": 800, "n_actions": 20, "mean_admissible": 2.4,
-                     "n_next": 100, "death": -4.0, "survival": -2.5, "effects": (0.6, 0.2, 0.1)},
-        "clinic k": {"seed": 104, "n_states": 120, "n_actions": 5, "mean_admissible": 2.5,
-                     "n_next": 25, "death": -5.0, "survival": -3.0, "effects": (0.7, 0.2, 0.2),
-                     "severity": (3.0, 1.5)},
-    },
-}  # fmt: skip
-
-
 def clinics(half: Literal["set", "judged"]) -> Iterator[World]:
     """Return the clinics of a half, made one after the other.
 
     Constants of `privrl.offline.fit_policy` may have been chosen by results on "set"; those on
     "judged" are of other seeds, sizes and rates.
     """
-    return (clinic(name=name, **shape) for name, shape in _CLINICS[half].items())
+    shapes = tomllib.loads(package_text(__package__, "clinics.toml"))[half]
+    return (clinic(name=name, **shape) for name, shape in shapes.items())
 
 
 def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions: int = 8) -> World:

@@ -1,12 +1,10 @@
 """A suite: methods at several budgets on many tasks."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from privrl.accounting.targets import DEFAULT_DELTA
@@ -16,7 +14,7 @@ from privrl.envs.suite import Benchmark
 from privrl.experiments.specs import Block, Delta, RenyiOrder, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.execution import Found, do_jobs
-from privrl.experiments.sweeps.jobs import Job, check_jobs, most_runs
+from privrl.experiments.sweeps.jobs import Job, check_jobs, columns_of, most_runs
 from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
 from privrl.files.html import InHtml
@@ -198,18 +196,13 @@ def _lessons(spec: SuiteSpec) -> Iterator[_Lesson]:
 
 def _jobs(spec: SuiteSpec, lesson: _Lesson) -> list[Job]:
     whole = (
-        Job(
+        spec.job(
+            method,
+            epsilon,
             env=lesson.task.name,
             horizon=lesson.mdp.horizon,
             episodes=lesson.episodes,
-            method=method,
-            relation=spec.relation,
-            epsilon=epsilon,
-            delta=spec.delta,
-            renyi_order=spec.renyi_order,
-            first_run=0,
             runs=spec.runs,
-            seed=spec.seed,
         )
         for method, epsilon in _contestants(spec)
     )
@@ -257,7 +250,7 @@ def _check_gain(task: Benchmark) -> None:
 
 def _rows(lesson: _Lesson, job: Job, found: Found) -> pd.DataFrame:
     """Return a row for each run of a job."""
-    task, result, method = lesson.task, found[job.key], job.method
+    task, result = lesson.task, found[job.key]
     learning = result.rewards[-1] / job.episodes
     return pd.DataFrame(
         {
@@ -267,18 +260,7 @@ def _rows(lesson: _Lesson, job: Job, found: Found) -> pd.DataFrame:
             "actions": lesson.mdp.n_actions,
             "horizon": lesson.mdp.horizon,
             "episodes": job.episodes,
-            "method": method.label,
-            "agent": method.agent,
-            "sampler": method.sampler,
-            "schedule": method.schedule,
-            "relation": job.relation,
-            "renyi_order": math.nan if job.renyi_order is None else job.renyi_order,
-            "epsilon": math.inf if job.epsilon is None else job.epsilon,
-            "spent": result.spent,
-            "delta": job.delta,
-            "epsilon_delta": result.epsilon_delta,
-            "run": np.arange(job.first_run, job.first_run + job.runs),
-            "seed": job.seed,
+            **columns_of(job, result),
             "draws": result.draws,
             "seconds": result.seconds / job.runs,
             "random_value": task.random_value,

@@ -1,9 +1,12 @@
 """What sweeps and suites have in common: methods at budgets, in runs from one seed."""
 
+from typing import Any
+
 from privrl.accounting.targets import Target, target_of
 from privrl.agents.methods import Method
 from privrl.experiments.names import RL_RELATIONS
 from privrl.experiments.specs import Spec
+from privrl.experiments.sweeps.jobs import Job
 from privrl.files.plain import lookup
 from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 
@@ -43,6 +46,19 @@ class Comparison(Spec):
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         self.target(1.0)  # which checks delta and order
+
+    def job(self, method: Method, epsilon: float | None, *, first_run: int = 0, **of: Any) -> Job:
+        """Return a job of one of the methods at one of the budgets."""
+        return Job(
+            method=method,
+            relation=self.relation,
+            epsilon=epsilon,
+            delta=self.delta,
+            renyi_order=self.renyi_order,
+            first_run=first_run,
+            seed=self.seed,
+            **of,
+        )
 
     def target(self, epsilon: float | None) -> Target | None:
         """Return the privacy of a whole run at one of the budgets."""

@@ -14,52 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from privrl.experiments.sweeps.jobs import Job, JobResult
+from privrl.files.files import package_text
 from privrl.numerics.checks import check_is
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
 _SCHEMA = 4
 _PATIENCE = (2.0, 58.0)  # seconds in silence, and once more when it is said what is waited for
 _NUMBERS = ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
-
-# `rewards` holds little-endian doubles: a run's reward up to each of `curve_episodes`.
-_TABLES = (
-    f"""
-    CREATE TABLE jobs (
-        id INTEGER PRIMARY KEY,
-        key TEXT NOT NULL,
-        conditions TEXT NOT NULL,
-        job TEXT NOT NULL,
-        sha256 TEXT NOT NULL,
-        {", ".join(f"{name} REAL" for name in _NUMBERS)},
-        UNIQUE (key, conditions)
-    )
-    """,
-    """
-    CREATE TABLE runs (
-        job INTEGER NOT NULL REFERENCES jobs (id),
-        run INTEGER NOT NULL,
-        total_reward REAL NOT NULL,
-        final_value REAL NOT NULL,
-        rewards BLOB NOT NULL,
-        PRIMARY KEY (job, run)
-    )
-    """,
-    f"""
-    CREATE VIEW results AS SELECT
-        json_extract(jobs.job, '$.env') AS env,
-        json_extract(jobs.job, '$.method.label') AS method,
-        json_extract(jobs.job, '$.relation') AS relation,
-        json_extract(jobs.job, '$.order') AS "order",
-        json_extract(jobs.job, '$.epsilon') AS epsilon,
-        json_extract(jobs.job, '$.delta') AS delta,
-        json_extract(jobs.job, '$.episodes') AS episodes,
-        json_extract(jobs.job, '$.horizon') AS horizon,
-        json_extract(jobs.job, '$.seed') AS seed,
-        {", ".join(f"jobs.{name}" for name in _NUMBERS)},
-        runs.run, runs.total_reward, runs.final_value
-    FROM jobs JOIN runs ON runs.job = jobs.id
-    """,
-)
 
 
 class Database:
@@ -222,7 +183,7 @@ class Database:
             (schema,) = connection.execute("PRAGMA user_version").fetchone()
             empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if empty and not application and not schema:
-                for table in _TABLES:
+                for table in package_text(__package__, "tables.sql").split(";"):
                     connection.execute(table)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_SCHEMA}")

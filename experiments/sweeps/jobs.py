@@ -140,6 +140,25 @@ class JobResult:
     sigma: float
 
 
+def columns_of(job: Job, result: JobResult) -> dict[str, Any]:
+    """Return the columns that the tables of sweeps and of suites have in common."""
+    method = job.method
+    return {
+        "method": method.label,
+        "agent": method.agent,
+        "sampler": method.sampler,
+        "schedule": method.schedule,
+        "relation": job.relation,
+        "renyi_order": math.nan if job.renyi_order is None else job.renyi_order,
+        "epsilon": math.inf if job.epsilon is None else job.epsilon,
+        "spent": result.spent,
+        "delta": job.delta,
+        "epsilon_delta": result.epsilon_delta,
+        "run": np.arange(job.first_run, job.first_run + job.runs),
+        "seed": job.seed,
+    }
+
+
 @dataclass(frozen=True)
 class JobsAbreast:
     """Jobs that go side by side: one method, in blocks of as many runs, at several budgets."""

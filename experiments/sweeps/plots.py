@@ -24,7 +24,7 @@ from privrl.experiments.palette import (
 from privrl.experiments.pictures import Picture
 from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
-from privrl.files.shown import shown
+from privrl.numerics.checks import check_among
 from privrl.numerics.printing import exact, up
 
 _LEFT, _WIDE, _HIGH, _ABOVE, _BELOW = 0.85, 5.9, 4.1, 1.1, 0.65  # inches: of a panel, around it
@@ -194,9 +194,7 @@ def learning_curve(result: SweepResult, spec: SweepSpec, method: str, ax: Axes) 
     """
     curves, optimum = result.curves, result.optimal_value
     lines = curves[curves["method"] == method]
-    if lines.empty:
-        labels = ", ".join(map(repr, dict.fromkeys(curves["method"])))
-        raise ValueError(f"method must be one of {labels}, got {shown(method)}.")
+    check_among("method", method, dict.fromkeys(curves["method"]))
     for epsilon in sorted(lines["epsilon"].unique(), reverse=True):
         at = lines[lines["epsilon"] == epsilon]
         if np.isfinite(epsilon):

@@ -1,5 +1,6 @@
 """Sweeps worth running: named specs, any part of which can be overridden."""
 
+import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,63 +10,26 @@ from typing import Any, TypeVar
 from privrl.agents.methods import AGENTS, SAMPLERS, Method
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.sweep import SweepSpec
+from privrl.files.files import package_text
 from privrl.files.plain import lookup
 
 Compared = TypeVar("Compared", bound=Comparison)
 
-NO_PRIVACY = Method(sampler="non-private")
 #: Ponnoprat's scheme, *Differential privacy of Dirichlet posterior sampling*, section 5.
 PUBLISHED: dict[str, Any] = {"schedule": "every-episode", "alpha": 10.0}
 
-_QUICK = SweepSpec(
-    methods=(
-        NO_PRIVACY,
-        Method(),
-        Method(sampler="diffuse", schedule="geometric:1.2", alpha=10.0, reward_share=0.3),
-        Method(sampler="diffuse", reward_share=0.3, **PUBLISHED),
-    ),
-)
-
-_PAPER = SweepSpec(
-    env="privrl/RiverSwimDPS-v0",
-    methods=(
-        Method(sampler="non-private", **PUBLISHED),
-        Method(sampler="diffuse", reward_epsilon=0.5, **PUBLISHED),
-        Method(sampler="concentrated", reward_epsilon=0.5, **PUBLISHED),
-    ),
-    epsilons=(0.1, 1.0, 10.0),
-    relation="paper-step",
-)
-
-#: Each sampler with the schedule, prior and window that suit it best on RiverSwim.
-_FRONTIER = SweepSpec(
-    methods=(
-        NO_PRIVACY,
-        Method(sampler="noisy-counts:optimal"),
-        Method(),
-        Method(sampler="noisy-counts:tree", schedule="geometric:1.1"),
-        Method(sampler="noisy-counts:independent", schedule="geometric:1.2"),
-        Method(agent="ucbvi"),
-        Method(sampler="diffuse", schedule="geometric:1.2", window=16),
-        Method(sampler="concentrated", schedule="geometric:1.2", window=16),
-        Method(sampler="diffuse", reward_share=0.3, **PUBLISHED),
-        Method(sampler="local-counts", schedule="geometric:1.1"),
-        Method(agent="random", sampler="non-private"),
-    ),
-    epsilons=(0.001, 0.01, 0.1, 1.0, 10.0),
-    runs=100,
-)
-
 _DEFAULTS = Method()
 
-PRESETS: dict[str, SweepSpec] = {
-    "quick": _QUICK,
-    "frontier": _FRONTIER,
-    **{
-        f"{name}-renyi-2": replace(base, renyi_order=2.0)
-        for name, base in {"quick": _QUICK, "frontier": _FRONTIER, "paper": _PAPER}.items()
-    },
-}
+
+def presets(package: str, kind: type[Compared]) -> dict[str, Compared]:
+    """Return the specs in a package's ``presets.toml``, and those of them in Renyi divergence."""
+    page = tomllib.loads(package_text(package, "presets.toml"))
+    specs = {name: kind.from_dict(data) for name, data in page.items()}
+    plain = {name: spec for name, spec in specs.items() if spec.renyi_order is None}
+    return plain | {f"{n}-renyi-2": replace(s, renyi_order=2.0) for n, s in specs.items()}  # type: ignore[type-var] # dataclasses
+
+
+PRESETS: dict[str, SweepSpec] = presets(__package__, SweepSpec)
 """By their names; budgets of a preset "...-renyi-2" are Renyi divergences of order 2."""
 
 

@@ -15,7 +15,7 @@ from privrl.experiments.names import make_env
 from privrl.experiments.specs import Block, Delta, RenyiOrder, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.execution import Found, do_jobs
-from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_episodes
+from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, columns_of, curve_episodes
 from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
 from privrl.files.html import InHtml
@@ -109,18 +109,14 @@ def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
     """Return the jobs of a sweep: methods, their budgets, and blocks of runs, in that order."""
     check_is("spec", spec, SweepSpec)
     return tuple(
-        Job(
+        spec.job(
+            method,
+            epsilon,
             env=spec.env,
             horizon=spec.horizon,
             episodes=spec.episodes,
-            method=method,
-            relation=spec.relation,
-            epsilon=epsilon,
-            delta=spec.delta,
-            renyi_order=spec.renyi_order,
             first_run=first,
             runs=min(spec.block, spec.runs - first),
-            seed=spec.seed,
         )
         for method in spec.methods
         for epsilon in (spec.epsilons if method.is_private else (None,))
@@ -210,19 +206,8 @@ def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, mdp: TabularM
     for (method, budget), those in blocks.items():
         epsilon = math.inf if budget is None else budget
         block = [found[job.key] for job in those]
+        results += [_rows(job, found[job.key], block[0], optimum) for job in those]
         rewards = np.concatenate([each.rewards for each in block], axis=1)
-        final = np.concatenate([each.final for each in block])
-        results.append(
-            _rows(
-                spec,
-                method,
-                epsilon,
-                cost=block[0],
-                totals=rewards[-1],
-                final=final,
-                optimum=optimum,
-            )
-        )
         curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
     return SweepResult(
         pd.concat(results, ignore_index=True),
@@ -232,42 +217,22 @@ def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, mdp: TabularM
     )
 
 
-def _rows(
-    spec: SweepSpec,
-    method: Method,
-    epsilon: float,
-    *,
-    cost: JobResult,
-    totals: FloatArray,
-    final: FloatArray,
-    optimum: float,
-) -> "pd.DataFrame":
-    """Return a row for each run of a method at a budget."""
+def _rows(job: Job, result: JobResult, cost: JobResult, optimum: float) -> "pd.DataFrame":
+    """Return a row for each run of a job; what it cost is that of its first block."""
     import pandas as pd  # noqa: PLC0415
 
-    best = optimum * spec.episodes
+    totals, best = result.rewards[-1], optimum * job.episodes
     return pd.DataFrame(
         {
-            "method": method.label,
-            "agent": method.agent,
-            "sampler": method.sampler,
-            "schedule": method.schedule,
-            "relation": spec.relation,
-            "renyi_order": math.nan if spec.renyi_order is None else spec.renyi_order,
-            "epsilon": epsilon,
-            "spent": cost.spent,
-            "delta": spec.delta,
-            "epsilon_delta": cost.epsilon_delta,
-            "run": np.arange(spec.runs),
-            "seed": spec.seed,
-            "episodes": spec.episodes,
-            "horizon": spec.horizon,
+            **columns_of(job, cost),
+            "episodes": job.episodes,
+            "horizon": job.horizon,
             "draws": cost.draws,
             "weight": cost.weight,
             "alpha": cost.alpha,
             "sigma": cost.sigma,
             "total_reward": totals,
-            "final_value": final,
+            "final_value": result.final,
             # Where the best is to lose little, a share of it says nothing.
             "optimal_share": totals / best if optimum > 0 else math.nan,
             "regret": best - totals,

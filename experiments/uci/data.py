@@ -11,7 +11,7 @@ import pandas as pd
 from privrl.data.datasets import Dataset, load, networks
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_among, check_count
 
 Cells = Literal["public", "paper"]
 
@@ -102,8 +102,7 @@ def network_of(name: str, schema: Schema) -> dict[str, tuple[str, ...]]:
         If the data set has no network, or a node is not in the schema.
     """
     known = networks()
-    if name not in known:
-        raise ValueError(f"name must be one of {', '.join(map(repr, known))}, got {shown(name)}.")
+    check_among("name", name, known)
     missing = [node for node in known[name] if node not in schema.columns]
     if missing:
         raise ValueError(f"schema must have a column for every node, and has none for {missing}.")

@@ -16,7 +16,7 @@ import numpy as np
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.experiments.uci.data import Cells
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count
+from privrl.numerics.checks import check_among, check_between, check_count
 
 ORDER = 5.0  # the paper's λ
 DELTA = 1e-5
@@ -86,11 +86,7 @@ class Job:
     def __post_init__(self) -> None:
         if self.model not in MECHANISMS:
             raise ValueError(f"model must be 'naive Bayes' or 'network', got {shown(self.model)}.")
-        if self.mechanism not in MECHANISMS[self.model]:
-            known = ", ".join(map(repr, MECHANISMS[self.model]))
-            raise ValueError(
-                f"mechanism of {self.model} must be one of {known}, got {shown(self.mechanism)}."
-            )
+        check_among(f"mechanism of {self.model}", self.mechanism, MECHANISMS[self.model])
         if self.mechanism == GOHARI and self.delta == 0:
             raise ValueError(f"delta must be > 0 for {GOHARI!r}, got 0; it has no Rényi bound.")
         check_count("split", self.split, least=0)

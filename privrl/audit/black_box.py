@@ -40,6 +40,7 @@ auditing differential privacy* (2023).
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,11 +50,10 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation, check_relation
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats, check_between, check_count
+from privrl.numerics.checks import as_floats, check_between, check_count, check_does
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
-from privrl.samplers.base import Sampler, check_sampler
 
 Mechanism = Callable[[FloatArray, np.random.Generator], ArrayLike]
 Score = Callable[[FloatArray], FloatArray]
@@ -158,7 +158,7 @@ def audit_scores(
 
 
 def audit_dirichlet(
-    sampler: Sampler,
+    sampler: Any,
     rng: Rng = None,
     *,
     relation: Relation | None = None,
@@ -203,7 +203,7 @@ def audit_dirichlet(
     A sampler whose draws are not Dirichlet at all may lose more in other events, which
     `audit_mechanism` looks for.
     """
-    check_sampler("sampler", sampler)
+    check_does("sampler", sampler, "a sampler, such as NoisyCounts", "fresh", "check", "update")
     cost = sampler.cost
     if not isinstance(cost, DirichletCost):
         raise ValueError(
@@ -377,7 +377,7 @@ def _descending(vector: Iterable[float]) -> ChangeVector:
 
 
 def _dirichlet_scores(
-    sampler: Sampler, vector: ChangeVector, draws: int, rng: np.random.Generator
+    sampler: Any, vector: ChangeVector, draws: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Score the draws after and before a change of otherwise empty cells."""
     amounts = np.array(vector)

@@ -16,34 +16,26 @@ _ORDERS = "1.5,2,4,8,16,32,64"
 
 @app.command()
 def account(
-    weight: Annotated[
-        float | None, typer.Option(help="Weight of a count; left out, it is computed.")
-    ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Prior; left out, it is computed.")] = None,
+    weight: Annotated[float | None, "Weight of a count; left out, it is computed."] = None,
+    alpha: Annotated[float | None, "Prior; left out, it is computed."] = None,
     relation: Annotated[
         str,
-        typer.Option(
-            help="replace-record, add-remove-record, replace-transition, replace-step, "
-            "replace-episode, paper-step."
-        ),
+        "replace-record, add-remove-record, replace-transition, replace-step, "
+        "replace-episode, paper-step.",
     ] = "replace-record",
-    horizon: Annotated[
-        int | None, typer.Option(help="Steps of an episode, for replace-episode.")
-    ] = None,
+    horizon: Annotated[int | None, "Steps of an episode, for replace-episode."] = None,
     arrival_rewards: Annotated[
-        bool, typer.Option(help="Rewards depend on the next state, for --table rewards.")
+        bool, "Rewards depend on the next state, for --table rewards."
     ] = False,
-    table: Annotated[
-        str | None, typer.Option(help="The relation's table, such as transitions or rewards.")
-    ] = None,
-    count: Annotated[int, typer.Option(help="How many releases.")] = 1,
+    table: Annotated[str | None, "The relation's table, such as transitions or rewards."] = None,
+    count: Annotated[int, "How many releases."] = 1,
     orders: Annotated[
         list[str] | None,
         typer.Option(help="Comma-separated Rényi orders.", show_default=_ORDERS),
     ] = None,
-    bound: Annotated[str, typer.Option(help="exact, or dps: Ponnoprat's bound.")] = "exact",
+    bound: Annotated[str, "exact, or dps: Ponnoprat's bound."] = "exact",
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget for solving: epsilon of (epsilon, delta).")
+        float | None, "Privacy budget for solving: epsilon of (epsilon, delta)."
     ] = None,
     delta: Delta = DELTA,
     renyi_order: RenyiOrder = None,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from privrl.cli.released import (
@@ -33,18 +32,11 @@ def bayes_net(
     schema: SchemaFile,
     network: Annotated[
         Path | None,
-        typer.Option(
-            help="File .toml or .json with a table 'parents': for each node a list. Without it the "
-            "edges are chosen with a part of the budget."
-        ),
+        "File .toml or .json with a table 'parents': for each node a list. Without it the "
+        "edges are chosen with a part of the budget.",
     ] = None,
-    mechanism: Annotated[
-        str, typer.Option(help="auto, dirichlet, gaussian, laplace, or none: no privacy.")
-    ] = "auto",
-    synthetic: Annotated[
-        int | None,
-        typer.Option(help="Also write this many synthetic records, at no cost."),
-    ] = None,
+    mechanism: Annotated[str, "auto, dirichlet, gaussian, laplace, or none: no privacy."] = "auto",
+    synthetic: Annotated[int | None, "Also write this many synthetic records, at no cost."] = None,
 ) -> None:
     """Fit a Bayesian network privately: its probabilities, and its edges if they are not public.
 

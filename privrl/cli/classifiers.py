@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
     from privrl.numerics.typing import IntArray
 
-TargetColumn = Annotated[str, typer.Option(help="The column of the schema to predict.")]
-Test = Annotated[
-    Path | None, typer.Option(help="CSV file of other records to measure accuracy with.")
-]
+TargetColumn = Annotated[str, "The column of the schema to predict."]
+Test = Annotated[Path | None, "CSV file of other records to measure accuracy with."]
 
 _FILES = ("model.json", "release.json")
 _SCORE = 0.1  # share of a trial's budget for its score
@@ -38,15 +35,12 @@ def classify(
     schema: SchemaFile,
     target_column: TargetColumn,
     model: Annotated[
-        str, typer.Option(help="auto (chosen by public facts), logistic-regression or naive-bayes.")
+        str, "auto (chosen by public facts), logistic-regression or naive-bayes."
     ] = "auto",
     choose: Annotated[
         str | None,
-        typer.Option(
-            help="Choose the best of several values privately, within the same budget: "
-            "bins=4,8,16 (even bins of every numeric column), or "
-            "model=naive-bayes,logistic-regression."
-        ),
+        "Choose the best of several values privately, within the same budget: bins=4,8,16 (even "
+        "bins of every numeric column), or model=naive-bayes,logistic-regression.",
     ] = None,
     test: Test = None,
 ) -> None:
@@ -80,7 +74,7 @@ def naive_bayes(
     schema: SchemaFile,
     target_column: TargetColumn,
     mechanism: Annotated[
-        str, typer.Option(help="auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.")
+        str, "auto, dirichlet, dkl, gaussian, laplace, or none: no privacy."
     ] = "auto",
     test: Test = None,
 ) -> None:

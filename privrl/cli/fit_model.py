@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from privrl.cli import logs, numeric
@@ -26,11 +25,11 @@ def fit_model(
     address: logs.Address = None,
     synthetic: Annotated[
         int | None,
-        typer.Option(help="Also write this many made-up persons, with all steps, at no cost."),
+        "Also write this many made-up persons, with all steps, at no cost.",
     ] = None,
     synthetic_format: Annotated[
         str,
-        typer.Option(help="csv or parquet, in the log's columns; or minari: a zipped data set."),
+        "csv or parquet, in the log's columns; or minari: a zipped data set.",
     ] = "csv",
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.

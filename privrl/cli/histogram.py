@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
@@ -25,25 +24,18 @@ def histogram(
     release: Release,
     data: Data,
     schema: SchemaFile,
-    column: Annotated[str, typer.Option(help="The column of the schema to count.")],
+    column: Annotated[str, "The column of the schema to count."],
     mechanism: Annotated[
         str,
-        typer.Option(
-            help="auto, discrete-gaussian, discrete-laplace, gaussian, laplace, dirichlet, or "
-            "blocks: noise on counts, and on sums of 20 blocks of neighbouring cells."
-        ),
+        "auto, discrete-gaussian, discrete-laplace, gaussian, laplace, dirichlet, or "
+        "blocks: noise on counts, and on sums of 20 blocks of neighbouring cells.",
     ] = "auto",
-    loss: Annotated[str, typer.Option(help="kl, l2 or l1: the expected loss to minimise.")] = "kl",
+    loss: Annotated[str, "kl, l2 or l1: the expected loss to minimise."] = "kl",
     relation: Annotated[
-        str,
-        typer.Option(
-            help="Privacy unit: replace-record (the number of records is public) or "
-            "add-remove-record."
-        ),
+        str, "Privacy unit: replace-record (the number of records is public) or add-remove-record."
     ] = "replace-record",
     n_records: Annotated[
-        float | None,
-        typer.Option(help="A public guess at the number of records, with add-remove-record."),
+        float | None, "A public guess at the number of records, with add-remove-record."
     ] = None,
 ) -> None:
     """Release a private histogram of one column.

@@ -26,13 +26,10 @@ SEVERAL = ("agent", "sampler", "schedule")  # of which every combination is take
 _BAR = 12  # characters: so all of it fits into 80
 _FIRST = 1.0  # seconds, before which a pace tells nothing
 
-Backend = Annotated[
-    str, typer.Option(help="loky (processes of this machine), sequential, dask or ray.")
-]
-Workers = Annotated[int | None, typer.Option(help="How many; by default one for each core.")]
+Backend = Annotated[str, "loky (processes of this machine), sequential, dask or ray."]
+Workers = Annotated[int | None, "How many; by default one for each core."]
 Address = Annotated[
-    str | None,
-    typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
+    str | None, "Of a Dask scheduler or Ray cluster; by default one is started here."
 ]
 
 

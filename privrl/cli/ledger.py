@@ -17,14 +17,14 @@ from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, amount_text, plainly, share
-from privrl.cli.terminal import MARKUP, OUT, app, friendly, pair, print_files
+from privrl.cli.terminal import MARKUP, OUT, Commands, app, friendly, pair, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     from privrl.accounting import Budget, Ledger
     from privrl.accounting.ledger import Account
 
-_commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_completion=False)
+_commands = Commands(no_args_is_help=True, rich_markup_mode=MARKUP, add_completion=False)
 app.add_typer(
     _commands, name="ledger", help="Privacy spent on each data set over all runs, and budgets."
 )
@@ -40,8 +40,7 @@ def show_command(
         str | None, typer.Argument(help="A data set; by default all are listed.")
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="Delta at which to print epsilon; by default the budget's, or 1e-5."),
+        float | None, "Delta at which to print epsilon; by default the budget's, or 1e-5."
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
@@ -81,11 +80,9 @@ def budget_command(
     delta: Delta = DELTA,
     relation: Annotated[
         str | None,
-        typer.Option(
-            help="Adjacency relation: replace-record, add-remove-record, replace-person, "
-            "add-remove-person, or one that privrl ledger show prints. By default each relation, "
-            "one by one."
-        ),
+        "Adjacency relation: replace-record, add-remove-record, replace-person, "
+        "add-remove-person, or one that privrl ledger show prints. By default each relation, "
+        "one by one.",
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
@@ -131,8 +128,7 @@ def budget_command(
 @_commands.command("verify")
 def verify_command(
     against: Annotated[
-        Path | None,
-        typer.Option(help="An earlier export, to detect truncation or replacement of the ledger."),
+        Path | None, "An earlier export, to detect truncation or replacement of the ledger."
     ] = None,
     ledger: LedgerPath = None,
     as_json: AsJson = False,
@@ -163,7 +159,7 @@ def verify_command(
 
 @_commands.command("export")
 def export_command(
-    out: Annotated[Path | None, typer.Option(help="File to write; by default printed.")] = None,
+    out: Annotated[Path | None, "File to write; by default printed."] = None,
     force: Force = False,
     ledger: LedgerPath = None,
     as_json: AsJson = False,

@@ -31,9 +31,7 @@ SCHEMA: Final = typer.Option(
     help="The meaning of its columns: a file with cells, see privrl schema --log, or with ranges "
     "of numbers, see docs/continuous.md.",
 )
-Person = Annotated[
-    str | None, typer.Option(help="The column of persons, in place of the schema's.")
-]
+Person = Annotated[str | None, "The column of persons, in place of the schema's."]
 Unit = Annotated[
     str,
     typer.Option(
@@ -43,25 +41,17 @@ Unit = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(help="Read a folder of Parquet files by so many Dask processes of this machine."),
+    int | None, "Read a folder of Parquet files by so many Dask processes of this machine."
 ]
-Address = Annotated[
-    str | None, typer.Option(help="Or by a Dask cluster: of its scheduler, which sees the folder.")
-]
+Address = Annotated[str | None, "Or by a Dask cluster: of its scheduler, which sees the folder."]
 Behaviour = Annotated[
     str | None,
-    typer.Option(
-        help="If public, how actions were chosen: uniform, or a file .csv, .npy or .npz of "
-        "chances, a row for each state."
-    ),
+    "If public, how actions were chosen: uniform, or a file .csv, .npy or .npz of "
+    "chances, a row for each state.",
 ]
 Admissible = Annotated[
     Path | None,
-    typer.Option(
-        help="If public, which actions there are: a file .csv or .npy of 0 and 1, a row for each "
-        "state."
-    ),
+    "If public, which actions there are: a file .csv or .npy of 0 and 1, a row for each state.",
 ]
 _TRUTH: Final = {"true": 1.0, "false": 0.0}
 

@@ -10,19 +10,16 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from privrl.cli.terminal import MARKUP, app, numbers, repeated
+from privrl.cli.terminal import MARKUP, Commands, app, numbers, repeated
 
 Epsilon = Annotated[
-    float,
-    typer.Option(help="Privacy budget in nats: epsilon of (epsilon, delta)-differential privacy."),
+    float, "Privacy budget in nats: epsilon of (epsilon, delta)-differential privacy."
 ]
-Delta = Annotated[float, typer.Option(help="Delta of the privacy budget; 0 is pure epsilon.")]
+Delta = Annotated[float, "Delta of the privacy budget; 0 is pure epsilon."]
 RenyiOrder = Annotated[
     float | None,
-    typer.Option(
-        help="Makes --epsilon a bound on the Rényi divergence of this order, > 1; --delta is then "
-        "where the equivalent epsilon is reported."
-    ),
+    "Makes --epsilon a bound on the Rényi divergence of this order, > 1; --delta is then "
+    "where the equivalent epsilon is reported.",
 ]
 DELTA: Final = 1e-5  # `privrl.accounting.targets.DEFAULT_DELTA`, without loading NumPy
 
@@ -60,7 +57,7 @@ def _completed(run: Run, options: Iterable[inspect.Parameter]) -> Any:
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
         [*options, *(each for each in own if each.kind is not each.VAR_KEYWORD)]
     )
-    alone = typer.Typer(rich_markup_mode=MARKUP, add_completion=False)
+    alone = Commands(rich_markup_mode=MARKUP, add_completion=False)
     alone.command(run.__name__, help=run.__doc__)(command)
     return get_command(alone)
 

@@ -50,7 +50,7 @@ EnvArgs = Annotated[
     typer.Option("--env-arg", help="Argument of the environment, name=value; repeatable."),
 ]
 _SURE = 1.96  # standard errors: 95 %
-Seed = Annotated[int | None, typer.Option(help="Seed of the environment, for repeatable episodes.")]
+Seed = Annotated[int | None, "Seed of the environment, for repeatable episodes."]
 
 
 def open_saved(
@@ -162,7 +162,7 @@ def play_command(
     saved: Saved = DEFAULT_OUT,
     env: Env = None,
     env_arg: EnvArgs = None,
-    episodes: Annotated[int, typer.Option(help="How many episodes to play.")] = 1000,
+    episodes: Annotated[int, "How many episodes to play."] = 1000,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -223,13 +223,9 @@ def watch_command(
     env_arg: EnvArgs = None,
     human: Annotated[bool, typer.Option("--human", help="Show it in a window.")] = False,
     strip: Annotated[bool, typer.Option("--strip", help="Write pictures side by side.")] = False,
-    fps: Annotated[
-        float | None, typer.Option(help="Pictures per second; by default the environment's.")
-    ] = None,
+    fps: Annotated[float | None, "Pictures per second; by default the environment's."] = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the file; by default that of the policy.")
-    ] = None,
+    out: Annotated[Path | None, "Folder for the file; by default that of the policy."] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -25,7 +25,7 @@ def predict_command(
     model: Annotated[Path, typer.Argument(help="model.json of privrl classify or naive-bayes.")],
     data: Annotated[Path, typer.Argument(help="CSV file with a header row: what to predict for.")],
     separator: Separator = ",",
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
+    out: Annotated[Path, "Folder for the files."] = Path("results/predict"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -33,8 +33,8 @@ Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the priv
 SchemaFile = Annotated[
     Path, typer.Option("--schema", help="The domain of each column: see privrl schema.")
 ]
-Separator = Annotated[str, typer.Option(help="One character between fields, or tab.")]
-Out = Annotated[Path, typer.Option(help="Folder for the files.")]
+Separator = Annotated[str, "One character between fields, or tab."]
+Out = Annotated[Path, "Folder for the files."]
 
 _OF_THIS_MACHINE = ("out", "force", "ledger", "as_json", "report")  # not of the release
 

@@ -43,9 +43,7 @@ def report_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The file; by default report-public.html or report-researcher.html in the folder."
-        ),
+        "The file; by default report-public.html or report-researcher.html in the folder.",
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

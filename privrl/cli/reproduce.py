@@ -26,11 +26,9 @@ def reproduce(
     ids: Annotated[
         list[str], typer.Argument(help="Ids of figures, list or all; see privrl reproduce list.")
     ],
-    quick: Annotated[bool, typer.Option(help="Smaller sizes, for seconds per figure.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Figures computed in parallel; by default one per core.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/figures"),
+    quick: Annotated[bool, "Smaller sizes, for seconds per figure."] = False,
+    workers: Annotated[int | None, "Figures computed in parallel; by default one per core."] = None,
+    out: Annotated[Path, "Folder for the files."] = Path("results/figures"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

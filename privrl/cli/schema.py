@@ -23,13 +23,9 @@ _MOST_NAMES = 20  # that are told
 @app.command("schema")
 def schema_command(
     columns: Annotated[
-        list[str] | None,
-        typer.Option(help="Comma-separated names of columns; of a file, those to use."),
+        list[str] | None, "Comma-separated names of columns; of a file, those to use."
     ] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="CSV file with a header, of which no other line is read."),
-    ] = None,
+    csv: Annotated[Path | None, "CSV file with a header, of which no other line is read."] = None,
     header: Annotated[
         bool,
         typer.Option(
@@ -40,53 +36,38 @@ def schema_command(
     ] = False,
     numeric: Annotated[
         list[str] | None,
-        typer.Option(
-            help="COLUMN=LOW:HIGH, public bounds of a numeric column; COLUMN=LOW:HIGH:whole if it "
-            "has whole numbers. May be repeated."
-        ),
+        "COLUMN=LOW:HIGH, public bounds of a numeric column; COLUMN=LOW:HIGH:whole if it "
+        "has whole numbers. May be repeated.",
     ] = None,
     categories: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=A,B,C, all values of a column. May be repeated."),
+        list[str] | None, "COLUMN=A,B,C, all values of a column. May be repeated."
     ] = None,
     from_documentation: Annotated[
         Path | None,
-        typer.Option(
-            help="File with lines such as 'job: clerk, smith.' and 'age: continuous.', as UCI "
-            "and C4.5 document data sets (.names)."
-        ),
+        "File with lines such as 'job: clerk, smith.' and 'age: continuous.', as UCI "
+        "and C4.5 document data sets (.names).",
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Comma-separated columns that get a cell for missing and unlisted values; all "
-            "is each but the classes of a documentation.",
-        ),
+        "Comma-separated columns that get a cell for missing and unlisted values; all "
+        "is each but the classes of a documentation.",
     ] = None,
-    bins: Annotated[int, typer.Option(help="Bins of every numeric column.")] = 10,
+    bins: Annotated[int, "Bins of every numeric column."] = 10,
     log: Annotated[
         bool,
         typer.Option("--log", help="Of a log of persons, for privrl fit-model and fit-policy."),
     ] = False,
-    person: Annotated[
-        str | None, typer.Option(help="With --log: the column that identifies persons.")
-    ] = None,
-    order: Annotated[
-        str | None, typer.Option(help="With --log: the column of numbers that sorts rows.")
-    ] = None,
+    person: Annotated[str | None, "With --log: the column that identifies persons."] = None,
+    order: Annotated[str | None, "With --log: the column of numbers that sorts rows."] = None,
     action: Annotated[
-        list[str] | None,
-        typer.Option(help="With --log: comma-separated columns that make up the action."),
+        list[str] | None, "With --log: comma-separated columns that make up the action."
     ] = None,
     outcome: Annotated[
-        str | None,
-        typer.Option(help="With --log: the column of how an episode ended; see --categories."),
+        str | None, "With --log: the column of how an episode ended; see --categories."
     ] = None,
-    reward: Annotated[
-        str | None, typer.Option(help="With --log: the column of rewards; see --numeric.")
-    ] = None,
+    reward: Annotated[str | None, "With --log: the column of rewards; see --numeric."] = None,
     separator: Separator = ",",
-    out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")] = Path("schema.toml"),
+    out: Annotated[Path, "File to write, .toml or .json."] = Path("schema.toml"),
     as_json: AsJson = False,
 ) -> None:
     """Write a schema: what each column may hold, known without the data.

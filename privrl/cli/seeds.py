@@ -9,10 +9,8 @@ if TYPE_CHECKING:
 
 Seed = Annotated[
     int | None,
-    typer.Option(
-        help="For repeatable research only, with --reproducible: anyone who knows the seed can "
-        "undo the noise. By default randomness is secret."
-    ),
+    "For repeatable research only, with --reproducible: anyone who knows the seed can "
+    "undo the noise. By default randomness is secret.",
 ]
 Reproducible = Annotated[
     bool | None, typer.Option("--reproducible", help="Use a seed, without any privacy guarantee.")

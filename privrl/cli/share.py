@@ -24,7 +24,7 @@ _MOST = 40  # listed files
 @app.command("share")
 def share_command(
     folder: Annotated[Path, typer.Argument(help="A folder that a privrl command wrote.")],
-    to: Annotated[Path, typer.Option(help="The new folder for the shareable files.")],
+    to: Annotated[Path, "The new folder for the shareable files."],
     force: Force = False,
     weak: Annotated[
         bool,

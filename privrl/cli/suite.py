@@ -55,12 +55,10 @@ def suite(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="steps (the default: one step is private; all tasks), others (other sizes and "
-            "seeds), rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 "
-            "users), in (epsilon, delta); steps-renyi-2 and so on, in Renyi divergence of order 2. "
-            "Other options override parts of it."
-        ),
+        "steps (the default: one step is private; all tasks), others (other sizes and "
+        "seeds), rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 "
+        "users), in (epsilon, delta); steps-renyi-2 and so on, in Renyi divergence of order 2. "
+        "Other options override parts of it.",
     ] = None,
     spec: Annotated[Path | None, jobs.spec_option("suite")] = None,
     backend: Backend = "loky",

@@ -47,11 +47,9 @@ def sweep(
     *,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="quick (the default) or frontier (every method), in (epsilon, delta); "
-            "quick-renyi-2, frontier-renyi-2 and paper-renyi-2 (Ponnoprat's setting, not a "
-            "guarantee), in Renyi divergence of order 2. Other options override parts of it."
-        ),
+        "quick (the default) or frontier (every method), in (epsilon, delta); "
+        "quick-renyi-2, frontier-renyi-2 and paper-renyi-2 (Ponnoprat's setting, not a "
+        "guarantee), in Renyi divergence of order 2. Other options override parts of it.",
     ] = None,
     spec: Annotated[Path | None, jobs.spec_option("sweep")] = None,
     backend: Backend = "loky",

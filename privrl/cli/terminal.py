@@ -1,14 +1,15 @@
 """The app, its two consoles, errors and progress bars."""
 
 import errno
+import inspect
 import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 import typer
 from rich.console import Console
@@ -31,6 +32,7 @@ from privrl.numerics.printing import exact, up
 
 MARKUP: Final = "markdown"  # of help
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
+Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG: Final = set[bool]()  # not empty where --debug was given
 # The base class of Typer's own errors, which has no public name.
 _Misused: Any = typer.BadParameter.__mro__[2]
@@ -66,7 +68,30 @@ def _say_misused(error: Any) -> None:
     _complain(f"[red]error:[/] {escape(what)}see {command} --help.")
 
 
-app = typer.Typer(
+class Commands(typer.Typer):
+    """Commands; a sentence beside an option's type is its help: ``Annotated[int, "How many."]``."""
+
+    def command(self, *args: Any, **settings: Any) -> Callable[[Command], Command]:
+        """Return a decorator, as Typer does."""
+        add = super().command(*args, **settings)
+
+        def add_with_help(run: Command) -> Command:
+            own = inspect.signature(run).parameters.values()
+            signature = inspect.Signature([each.replace(annotation=_option(each)) for each in own])
+            run.__signature__ = signature  # type: ignore[attr-defined] # Typer reads it
+            return add(run)
+
+        return add_with_help
+
+
+def _option(parameter: inspect.Parameter) -> Any:
+    match get_args(parameter.annotation):
+        case (kind, str(sentence)):
+            return Annotated[kind, typer.Option(help=sentence)]
+    return parameter.annotation
+
+
+app = Commands(
     name="privrl",
     cls=_OneStyle,
     no_args_is_help=True,

@@ -9,8 +9,6 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.options import options_of, takes_options, values_of
@@ -41,16 +39,14 @@ def _options() -> list[Parameter]:
 def train(
     *,
     reproducible: Reproducible = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = DEFAULT_OUT,
+    out: Annotated[Path, "Folder for the files."] = DEFAULT_OUT,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(
-            help="Save the run after this number of episodes, or minutes (500, or 10min). Rerun "
-            "the command to resume."
-        ),
+        "Save the run after this number of episodes, or minutes (500, or 10min). Rerun "
+        "the command to resume.",
     ] = None,
     **options: Any,
 ) -> None:

@@ -14,7 +14,7 @@ from privrl.costs.curves import BOUNDS, sensitivities
 from privrl.costs.profiles import Factor, Shape, changes_rdp
 from privrl.costs.relations import ChangeVector, Relation
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_orders
+from privrl.numerics.checks import check_among, check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, outward
@@ -75,11 +75,7 @@ class DirichletCost(PairsCost):
             raise ValueError(
                 f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
             )
-        if self.bound not in get_args(Bound):
-            raise ValueError(
-                f"bound must be one of {', '.join(map(repr, get_args(Bound)))}, got "
-                f"{shown(self.bound)}."
-            )
+        check_among("bound", self.bound, get_args(Bound))
         check_cells(self.relation, self.table)
         changes = self.relation.changes(self.table)
         least = self.relation.convex_from

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
+from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -43,6 +44,11 @@ STATEMENT = "release.json"
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
+
+
+def package_text(package: str, name: str) -> str:
+    """Return a text file that is installed with a package."""
+    return (resources(package) / name).read_text(encoding="utf-8")
 
 
 def read_bytes(path: Path) -> bytes:

@@ -15,8 +15,7 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
-from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats, check_count, check_positive
+from privrl.numerics.checks import as_floats, check_among, check_count, check_positive
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray
 
@@ -182,8 +181,5 @@ def _beta_losses(
 
 
 def _check_loss(loss: Loss) -> Loss:
-    if loss not in get_args(Loss):
-        raise ValueError(
-            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {shown(loss)}."
-        )
+    check_among("loss", loss, get_args(Loss))
     return loss

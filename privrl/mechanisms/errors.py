@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from privrl.files.shown import shown
 from privrl.numerics.checks import (
     as_floats,
+    check_among,
     check_between,
     check_count,
     check_positive,
@@ -232,10 +233,7 @@ def _check_kl(
     )
     check_count("n_cells", n_cells, least=2)
     alpha = float(_check_sizes("alpha", check_positive("alpha", alpha)))
-    if bound not in get_args(KlBound):
-        raise ValueError(
-            f"bound must be one of {', '.join(map(repr, get_args(KlBound)))}, got {shown(bound)}."
-        )
+    check_among("bound", bound, get_args(KlBound))
     if not alpha >= 0.5:
         raise ValueError(
             f"alpha must be >= 0.5, got {shown(alpha)}; below, DKL's Theorem 2 is not proved, and "

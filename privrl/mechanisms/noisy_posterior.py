@@ -32,7 +32,13 @@ from privrl.mechanisms.additive import (
     LaplaceMechanism,
 )
 from privrl.mechanisms.base import Mechanism
-from privrl.numerics.checks import check_between, check_count, check_positive, check_positive_array
+from privrl.numerics.checks import (
+    check_among,
+    check_between,
+    check_count,
+    check_positive,
+    check_positive_array,
+)
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.special import FloatArray
 
@@ -113,10 +119,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
         ValueError
             If the name is unknown, or from the class or the noise's calibration.
         """
-        if noise not in _NOISES:
-            raise ValueError(
-                f"noise must be one of {', '.join(map(repr, _NOISES))}, got {shown(noise)}."
-            )
+        check_among("noise", noise, _NOISES)
         made = _NOISES[noise].calibrated(
             target, relation=relation, table=table, count=count, accountant=accountant
         )

@@ -54,7 +54,7 @@ from privrl.mechanisms.posteriors import (
     posteriors_of,
     smooth_beta,
 )
-from privrl.numerics.checks import check_between, check_orders
+from privrl.numerics.checks import check_among, check_between, check_orders
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
@@ -122,11 +122,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
     def __post_init__(self) -> None:
         prior, n = check_size(self.prior, self.n)
         epsilon = check_between("epsilon", self.epsilon, *_EPSILONS, "smaller means more privacy")
-        if self.sensitivity not in get_args(Sensitivity):
-            raise ValueError(
-                f"sensitivity must be one of {', '.join(map(repr, get_args(Sensitivity)))}, got "
-                f"{shown(self.sensitivity)}."
-            )
+        check_among("sensitivity", self.sensitivity, get_args(Sensitivity))
         if self.sensitivity == "smooth":
             if self.delta is None:
                 raise ValueError('delta must be given for the sensitivity "smooth", got None.')

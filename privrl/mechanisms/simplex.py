@@ -20,7 +20,13 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, simplex_relation
 from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism
-from privrl.numerics.checks import check_between, check_count, check_numbers, check_positive
+from privrl.numerics.checks import (
+    check_among,
+    check_between,
+    check_count,
+    check_numbers,
+    check_positive,
+)
 from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 
@@ -91,8 +97,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
                 "eta times the number of sensitive components, and eta_bar, must be at most 1, got "
                 f"{least:g}; no vector is like that."
             )
-        if self.bound not in ("exact", "sim"):
-            raise ValueError(f"bound must be one of 'exact', 'sim', got {shown(self.bound)}.")
+        check_among("bound", self.bound, ("exact", "sim"))
         _ = self.cost  # refuses what it cannot account for
 
     @property

@@ -32,7 +32,7 @@ from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.design import typical_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.numerics.checks import check_count, check_numbers, check_positive
+from privrl.numerics.checks import check_among, check_count, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 
@@ -94,12 +94,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         sizes = tuple(check_positive("sizes", size) for size in self.sizes)
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
-        known = get_args(MechanismName)[1:]
-        if self.mechanism not in known:
-            raise ValueError(
-                f"mechanism must be one of {', '.join(map(repr, known))}, got "
-                f"{shown(self.mechanism)}; TablesMechanism.calibrated chooses for 'auto'."
-            )
+        known, hint = get_args(MechanismName)[1:], "TablesMechanism.calibrated chooses for 'auto'"
+        check_among("mechanism", self.mechanism, known, hint)
         wanted = 0 if self.mechanism == "none" else len(self.shapes)
         if len(self.sizes) != wanted:
             raise ValueError(f"sizes must hold {wanted} numbers, got {len(self.sizes)}.")
@@ -189,11 +185,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         n_records = check_positive("n_records", n_records, "a public guess will do")
         relation = check_relation(relation, ReplaceRecord())
         factors = _factors(shares, len(shapes))
-        if mechanism not in get_args(MechanismName):
-            raise ValueError(
-                f"mechanism must be one of {', '.join(map(repr, get_args(MechanismName)))}, got "
-                f"{shown(mechanism)}."
-            )
+        check_among("mechanism", mechanism, get_args(MechanismName))
         if alpha is not None and mechanism != "dirichlet":
             raise ValueError(
                 f"alpha is the prior of Dirichlet draws, got {shown(alpha)} for {shown(mechanism)}."

@@ -1,6 +1,7 @@
 """Checks of arguments with uniform errors: name, accepted range, value, next step."""
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -76,6 +77,14 @@ def check_is(name: str, value: object, *kinds: type, hint: str = "") -> None:
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"{name} must be a {wanted}, got {type(value).__name__}{_hint(hint)}.")
+
+
+def check_among(name: str, value: object, known: Iterable[str], hint: str = "") -> None:
+    """Check that a public argument is one of some texts."""
+    known = tuple(known)
+    if not (isinstance(value, str) and value in known):
+        texts = ", ".join(map(repr, known))
+        raise ValueError(f"{name} must be one of {texts}, got {shown(value)}{_hint(hint)}.")
 
 
 def check_does(name: str, value: object, what: str, *methods: str) -> None:

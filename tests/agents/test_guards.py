@@ -277,8 +277,7 @@ def test_a_billion_episodes_still_fit() -> None:
 def test_rewards_are_rounded_to_the_grid_each_on_its_own() -> None:
     model = NoisyRewards(noisy("rewards"), low=-1.0, high=3.0)
     reward = np.concatenate([[-1.0, 3.0], rng(1).uniform(-1, 3, 500)])
-    here = np.zeros(len(reward), np.intp)
-    cells = model.encode(here, here, reward, here, rng())
+    cells = model.encode(reward, np.ones(len(reward), np.bool_), rng())
     np.testing.assert_array_equal(cells / GRID, np.rint(cells / GRID))
     np.testing.assert_array_equal(cells.sum(axis=1), 1)
     np.testing.assert_allclose(cells[:, 0], (reward + 1) / 4, rtol=0, atol=GRID / 2)
@@ -288,7 +287,7 @@ def test_rewards_are_rounded_to_the_grid_each_on_its_own() -> None:
     table = reward[: S * A * S].reshape(S, A, S)
     by_counts = model.encode_counts(counts, table, np.arange(S), rng())
     steps = np.indices((S, A, S))
-    each = model.encode(steps[0], steps[1], table, steps[2], rng())
+    each = model.encode(table, steps[0] == steps[2], rng())
     by_steps = (counts[..., None] * each).sum(axis=2)
     np.testing.assert_array_equal(by_counts, by_steps)
 

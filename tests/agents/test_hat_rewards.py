@@ -28,8 +28,7 @@ def model(low: float = 0.0, high: float = 1.0, points: int = 11) -> HatRewards:
 def added(rewards: HatRewards, reward: np.ndarray) -> np.ndarray:
     """What each reward adds to the table; no coin is tossed, so no generator is asked."""
     amounts = np.asarray(reward, np.float64)
-    nowhere = np.zeros(amounts.shape, np.intp)
-    return rewards.encode(nowhere, nowhere, amounts, nowhere, rng())
+    return rewards.encode(amounts, np.ones(amounts.shape, np.bool_), rng())
 
 
 def entered(rewards: HatRewards, counts: np.ndarray, reward: np.ndarray) -> np.ndarray:

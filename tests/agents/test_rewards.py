@@ -45,8 +45,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def encoded(model: RewardModel, reward: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """What steps from state 0 to state 1 add that pay so much."""
-    nothing = np.zeros(reward.shape, np.intp)
-    return model.encode(nothing, nothing, reward, nothing + 1, rng)
+    return model.encode(reward, np.zeros(reward.shape, np.bool_), rng)
 
 
 @each_model
@@ -177,7 +176,7 @@ def test_rewards_of_steps_that_stay_have_points_of_their_own() -> None:
     state, following = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
     reward = np.full(4, 2.0)
     moves, stays = [0, 0.5, 0.5, 0, 0, 0], [0, 0, 0, 0, 0.5, 0.5]
-    by_steps = model.encode(state, 0 * state, reward, following, rng())
+    by_steps = model.encode(reward, following == state, rng())
     np.testing.assert_array_equal(by_steps, [stays, moves, stays, moves])
     counts = np.zeros((2, 2, 1, 3))
     np.add.at(counts, (1, state, 0, following), [1, 2, 3, 4])

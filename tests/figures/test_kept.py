@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure as Picture
 
 from privrl.experiments import figures
-from privrl.experiments.figures.base import Figure
+from privrl.experiments.figures.base import ABOUT, Figure
 from privrl.experiments.figures.kept import kept
 from privrl.experiments.figures.reproduce import reproduce
 
@@ -145,9 +145,8 @@ def test_whatever_else_is_there_is_replaced(tmp_path: Path, content: bytes) -> N
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> Counted:
     compute = Counted(pd.DataFrame({"x": [1.0, 2.0]}))
-    figure = Figure(
-        "small", "Small", "nowhere", lambda quick: compute(), lambda table: Picture(), str
-    )
+    figure = Figure("small", lambda quick: compute(), lambda table: Picture(), str)
+    monkeypatch.setitem(ABOUT, "small", {"title": "Small", "source": "nowhere"})
     monkeypatch.setitem(figures.FIGURES, "small", figure)
     return compute
 

@@ -2,7 +2,7 @@
 
 Eight classification data sets of the UCI Machine Learning Repository, those of Ponnoprat,
 *Dirichlet Mechanism for Differentially Private KL Divergence Minimization* (TMLR). Each has a
-schema that is stated in the code and never read from its rows.
+schema that is written down and never read from its rows.
 """
 
 import os
@@ -12,10 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from privrl.data.datasets.files import locate
-from privrl.data.datasets.networks import networks
-from privrl.data.datasets.sources import SOURCES
+from privrl.data.datasets.sources import SOURCES, networks
 from privrl.data.schema import Schema
-from privrl.files.shown import shown
+from privrl.numerics.checks import check_among
 
 NAMES = tuple(SOURCES)
 FOLDER_VARIABLE = "PRIVRL_DATA"
@@ -86,9 +85,8 @@ def load(name: str, folder: str | Path | None = None, *, progress: bool = False)
     where an archive is laid out otherwise than expected, or its files have changed, loading fails
     and says so. That every set is under CC BY 4.0 was likewise read in copies of UCI's pages.
     """
-    source = SOURCES.get(name)
-    if source is None:
-        raise ValueError(f"name must be one of {', '.join(map(repr, NAMES))}, got {shown(name)}.")
+    check_among("name", name, SOURCES)
+    source = SOURCES[name]
     if folder is None:
         folder = os.environ.get(FOLDER_VARIABLE) or None
     where = locate(source.files, None if folder is None else Path(folder), progress=progress)

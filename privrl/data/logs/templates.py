@@ -9,33 +9,10 @@ from privrl.data.logs.schema import KEYS, still_empty
 from privrl.data.schema.entries import Value
 from privrl.data.schema.plain import dump, read
 from privrl.data.schema.templates import Bounds, Written, merged, replace_file, template
-from privrl.files.files import check_replaced, save_new
+from privrl.files.files import check_replaced, package_text, save_new
 from privrl.files.plain import listed
 
-_ADVICE: Final = """\
-# A schema of a log is public. Fill it in from public knowledge, not from the data.
-# person: the column that identifies the person of a row. most_steps: of an episode.
-# most_episodes: of a person. Steps and episodes beyond these are left out.
-# Optional, above the first table:
-#   episode = "stay"      the column that identifies the episode of a row among its person's
-#   order = "hour"        the column of numbers by which the rows of an episode are sorted
-# Columns without a role are listed as parts of the state. Delete those that are not, and move
-# actions from [state.dose] to [action.dose]. A column has
-#   categories = ["a", "b"]   texts in quotes, whole numbers, or true and false; other = true adds a
-#                             cell for unknown and missing values
-#   count = 5                 or whole numbers 0 .. 4
-#   edges = [0, 4, 8]         or bins of numbers; missing = true adds a cell for missing values
-# A person with a row that does not fit is left out. Rewards come from one or both of
-#   [reward]
-#   column = "score"
-#   low = 0
-#   high = 1
-#   [outcome]
-#   column = "left"
-#   values = ["well", "dead"]
-#   rewards = [1, -1]
-
-"""
+_ADVICE: Final = package_text(__package__, "head.toml")
 
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [])
 

@@ -20,19 +20,19 @@ from privrl.data.schema.plain import (
     plain,
     read,
 )
-from privrl.files.files import bytes_writer, check_replaced, read_bytes, save_all, save_new
+from privrl.files.files import (
+    bytes_writer,
+    check_replaced,
+    package_text,
+    read_bytes,
+    save_all,
+    save_new,
+)
 from privrl.files.plain import did_you_mean, listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 
-_ADVICE = """\
-# A schema is public. Fill in each empty list of categories from public knowledge, not from the
-# data: texts in quotes, whole numbers, or true and false, at least two. other = true adds a cell
-# for unknown and missing values, missing = true one for missing values in bins. Without them a
-# record that does not fit stops the reading, which reveals it. whole = true is for whole numbers.
-
-"""
-
+_ADVICE = package_text(__package__, "head.toml")
 
 #: Bounds of a numeric column, with ``"whole"`` if it has whole numbers; None if still unknown.
 Bounds = tuple[float, float] | tuple[float, float, str] | None

@@ -33,7 +33,7 @@ from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.targets import given_target, mechanism_for, not_pure
-from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_among, check_positive
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -103,11 +103,7 @@ class PrivateBayesNet:
         if not self._is_chosen:
             object.__setattr__(self, "parents", dict(structure.parents))
         object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
-        if self.mechanism not in get_args(BayesNetMechanism):
-            raise ValueError(
-                f"mechanism must be one of {listed(get_args(BayesNetMechanism))}, got "
-                f"{shown(self.mechanism)}."
-            )
+        check_among("mechanism", self.mechanism, get_args(BayesNetMechanism))
         if self.mechanism != "none":
             otherwise = "; mechanism='none' has no privacy and needs none"
             target = given_target(self.target, self.epsilon, self.delta, otherwise)

@@ -24,7 +24,7 @@ from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import typical_loss
 from privrl.models.estimates.mixture import ORDERED
 from privrl.models.targets import mechanism_for
-from privrl.numerics.checks import check_count, check_positive, check_truth
+from privrl.numerics.checks import check_among, check_count, check_positive, check_truth
 from privrl.numerics.discrete_noise import LARGEST
 
 Name = Literal[
@@ -92,12 +92,8 @@ def choose_mechanism(
     ValueError
         If an argument is out of range or no parameter meets the target.
     """
-    if mechanism not in get_args(Name):
-        raise ValueError(
-            f"mechanism must be one of {listed(get_args(Name))}, got {shown(mechanism)}."
-        )
-    if loss not in get_args(Loss):
-        raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {shown(loss)}.")
+    check_among("mechanism", mechanism, get_args(Name))
+    check_among("loss", loss, get_args(Loss))
     check_target(target)
     relation = check_relation(relation, ReplaceRecord())
     keeps_size(relation)
@@ -271,16 +267,10 @@ def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
         if not isinstance(spent.get(key), str):
             raise ValueError(f"spent must be a table with a text {shown(key)}.")
     known = {str(relation): relation for relation in (ReplaceRecord(), AddRemoveRecord())}
-    if spent["relation"] not in known:
-        raise ValueError(
-            f"relation must be one of {listed(known)}, got {shown(spent['relation'])}."
-        )
+    check_among("relation", spent["relation"], known)
     kinds: dict[str, type[HistogramMechanism]] = {**_NOISES, "dirichlet": DirichletMechanism}
     name = spent["mechanism"]
-    if name not in (*kinds, "blocks"):
-        raise ValueError(
-            f"mechanism must be one of {listed((*kinds, 'blocks'))}, got {shown(name)}."
-        )
+    check_among("mechanism", name, (*kinds, "blocks"))
     noise: Literal["laplace", "gaussian"] = "laplace" if "scale" in spent else "gaussian"
     wanted = _SETTINGS[noise if name == "blocks" else name]
     if name == "blocks":

@@ -42,7 +42,7 @@ from privrl.models.naive_bayes.temperature import (
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.targets import given_target, mechanism_for
-from privrl.numerics.checks import check_between, check_positive
+from privrl.numerics.checks import check_among, check_between, check_positive
 from privrl.numerics.randomness import randomness_of
 from privrl.numerics.typing import FloatArray
 
@@ -240,8 +240,8 @@ class PrivateNaiveBayes(SavedClassifier):
 
     def check_parameters(self) -> None:
         """See `Classifier.check_parameters`."""
-        _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
-        _check_name("shares", self.shares, ("optimised", "uniform"))
+        check_among("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
+        check_among("shares", self.shares, ("optimised", "uniform"))
         super().check_parameters()
         if self.alpha is not None:
             check_positive("alpha", self.alpha, "1 is usual")
@@ -403,10 +403,3 @@ def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:
         for column, table in zip(columns[:, some], tables, strict=True):
             total[:, some] += table.take(column, axis=1)
     return total
-
-
-def _check_name(argument: str, name: object, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ValueError(
-            f"{argument} must be one of {', '.join(map(repr, known))}, got {shown(name)}."
-        )
