@@ -31,7 +31,7 @@ def fit_model(
     """
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
-    options = {"person": person, "behaviour": behaviour, "admissible": admissible}
+    options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
     ranges = numeric.numeric_schema(schema, **options)
     if ranges is not None:
         with numeric.fitted(release, data, ranges, relation, where, numeric.MODEL) as (model, said):
