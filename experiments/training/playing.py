@@ -57,12 +57,10 @@ def moments(policy: Playable, env: gym.Env[Any, Any], seed: int | None = None) -
     ValueError
         If the policy is for another number of states or actions.
     """
-    by_cells = isinstance(policy, Policy)
-    act, horizon = (
-        (_by_cells(policy, env), policy.horizon)
-        if by_cells
-        else (_by_numbers(policy, env), _LONGEST)
-    )
+    if isinstance(policy, Policy):
+        act, horizon = _by_cells(policy, env), policy.horizon
+    else:
+        act, horizon = _by_numbers(policy, env), _LONGEST
     observation, _ = env.reset(seed=seed)
     step, total, over = 0, 0.0, False
     yield Moment(0, "", 0.0, 0.0)
@@ -110,7 +108,7 @@ def _by_numbers(policy: ContinuousPolicy, env: gym.Env[Any, Any]) -> _Act:
         number = int(policy.act(np.asarray(observation, np.float64).reshape(-1)))
         if isinstance(done, gym.spaces.Discrete):
             return done.start + number, names[number]
-        return schema.levels[number].reshape(done.shape).astype(done.dtype), names[number]
+        return schema.levels[number].reshape(done.shape or ()).astype(done.dtype), names[number]
 
     return act
 

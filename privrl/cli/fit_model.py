@@ -40,7 +40,7 @@ def fit_model(
     """
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
-    options = {"person": person, "behaviour": behaviour, "admissible": admissible}
+    options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
     ranges = numeric.numeric_schema(schema, **options)
     if ranges is not None:
         if synthetic is not None or synthetic_format != "csv":

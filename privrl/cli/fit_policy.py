@@ -70,7 +70,7 @@ def fit_policy(
         raise ValueError("give a log and its --schema, or --from-model.")
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
-    options = {"person": person, "behaviour": behaviour, "admissible": admissible}
+    options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
     ranges = numeric.numeric_schema(schema, **options)
     if ranges is not None:
         numeric.check_rewards(ranges, "schema")

@@ -51,7 +51,7 @@ def planned(model: "ContinuousModel", discount: float | None) -> "ContinuousPoli
     """Return a plan in a model."""
     from privrl.continuous import plan_continuous
 
-    return plan_continuous(model, **({} if discount is None else {"discount": discount}))
+    return plan_continuous(model) if discount is None else plan_continuous(model, discount=discount)
 
 
 def is_numeric(page: Path) -> bool:

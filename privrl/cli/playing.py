@@ -70,7 +70,8 @@ def open_saved(
         plan, model = numbers
         name, *own = numeric.env_of(env, model)
         with _made(name, *render):
-            return plan, plain_env(name, (*own, *(env_args or ()), *render))
+            made = plain_env(name, (*own, *(env_args or ()), *render))
+        return plan, made
     spec = None
     if saved.is_dir():
         spec = _spec_of(saved)
@@ -88,7 +89,8 @@ def open_saved(
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
     with _made(name, *render):
-        return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
+        made = make_env(name, (*args, *render), bins=bins, horizon=horizon)
+    return policy, made
 
 
 @contextmanager
@@ -199,9 +201,9 @@ def play_command(
                 *rows,
                 ("random actions", value.random),
             ]
-        by_cells = isinstance(policy, Policy)
-        title = made.spec.id if made.spec is not None else policy.env if by_cells else ""
-        steps = f"{policy.horizon} steps or fewer" if by_cells else "steps"
+        title = policy.env if isinstance(policy, Policy) else "the environment"
+        title = title if made.spec is None else made.spec.id
+        steps = f"{policy.horizon} steps or fewer" if isinstance(policy, Policy) else "steps"
         print_shares(
             f"Reward of one episode of {title}, the sum over its {steps}",
             rows,

@@ -123,7 +123,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         self._states.append(after[0])
         return self._seen(), float(found.reward[0]), over, len(self._states) > self._horizon, {}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override] # of one mode
+    def render(self) -> NDArray[np.uint8] | None:
         """Return a picture of the episode so far, if the mode is ``rgb_array``."""
         if not self._states:
             raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")

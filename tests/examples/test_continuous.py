@@ -28,12 +28,16 @@ def test_the_slope_is_that_of_hubers_loss(example: dict[str, Any]) -> None:
         return float(np.where(gap < 1, gap**2 / 2, gap - 0.5).mean())
 
     start = network.weights.copy()
-    near = [np.eye(len(start))[k] * 1e-6 for k in range(len(start))]
-    slope = np.array([loss(start + each) - loss(start - each) for each in near]) / 2e-6
+    some = rng.choice(len(start), 200, replace=False)
+    slope = np.empty(len(some))
+    for place, k in enumerate(some):
+        near = np.zeros(len(start))
+        near[k] = 1e-6
+        slope[place] = (loss(start + near) - loss(start - near)) / 2e-6
     network.weights = start.copy()
     network.learn(x, action, wanted)
-    np.testing.assert_allclose(network.mean, 0.1 * slope, atol=1e-7)  # Adam's mean after a step
-    moved = network.weights - start
+    np.testing.assert_allclose(network.mean[some], 0.1 * slope, atol=1e-7)  # of Adam, one step
+    moved = (network.weights - start)[some]
     clear = np.abs(slope) > 1e-4
     np.testing.assert_allclose(moved[clear], -1e-3 * np.sign(slope[clear]), rtol=1e-2)
 
