@@ -1,5 +1,6 @@
 """Policies without their agents, to predict actions and to save in files."""
 
+import copy
 import json
 from dataclasses import dataclass
 from os import PathLike
@@ -224,7 +225,7 @@ class Policy:
             "format": _FORMAT,
             "says": _SAYS,
             "env": self.env,
-            "guarantee": self.guarantee,
+            "guarantee": copy.deepcopy(self.guarantee),
             **judge_by("policy.json", {"guarantee": self.guarantee}).said,
             "horizon": self.horizon,
             "n_actions": self.n_actions,

@@ -1,5 +1,6 @@
 """Policies from logs in files that people can read."""
 
+import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -246,7 +247,7 @@ class ReleasedPolicy(InHtml):
             "format": _FORMAT,
             "kind": self.kind,
             "says": self.says,
-            "statement": self.statement,
+            "statement": copy.deepcopy(self.statement),
             **self._verdict.said,
             "released": facts,
             "signal": self.signal,

@@ -147,6 +147,9 @@ def test_a_copy_of_what_states_a_guarantee_states_the_same() -> None:
         changed["details"]["more"].append(1)
         assert changed != getattr(thing, name)
         assert type(changed) is dict
+        if hasattr(thing, "to_dict"):  # plain data
+            thing.to_dict()[name]["details"]["more"].append(1)
+            assert getattr(thing, name)["details"]["more"] == [1]
 
 
 def test_a_relation_is_about_episodes_as_long_as_it_says() -> None:
