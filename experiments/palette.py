@@ -3,16 +3,18 @@
 Okabe and Ito's colours, told apart by every kind of colour vision, and two of Tol's muted ones.
 """
 
+import io
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from privrl.agents.methods import AGENTS, SAMPLERS
+from privrl.files.files import figure_writer
 from privrl.numerics.special import FloatArray
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, BLACK, WINE, OLIVE = (
@@ -205,15 +207,19 @@ def spread(places: FloatArray, gap: float) -> FloatArray:
     gap : float
         The least distance of neighbours; ``1 / (n - 1)`` where there is no room for it.
     """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 # slow to load
+
     n = len(places)
     gap = min(gap, 1 / max(n - 1, 1))
     steps = gap * np.arange(n, dtype=np.float64)
-    # Isotonic regression: neighbours in the wrong order share their mean, again and again.
-    pools: list[list[float]] = []
-    for place in (places - steps).tolist():
-        pool = [place]
-        while pools and fmean(pools[-1]) >= fmean(pool):
-            pool = pools.pop() + pool
-        pools.append(pool)
-    level = np.array([fmean(pool) for pool in pools for _ in pool])
+    level = isotonic_regression(places - steps).x
     return np.clip(level, 0.0, 1.0 - gap * max(n - 1, 0)) + steps
+
+
+class Picture(Figure):
+    """A figure that a notebook shows below its cell, as files have it, even without pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, float]]:
+        file = io.BytesIO()
+        figure_writer(self)(file)
+        return file.getvalue(), {"width": 100 * self.get_figwidth()}

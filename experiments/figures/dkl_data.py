@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import NAMES, load
 from privrl.data.schema import Categories
-from privrl.experiments.figures.base import Figure, legend, panels
+from privrl.experiments.figures.base import Figure, draw_table, legend, panels
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -19,7 +19,6 @@ from privrl.experiments.figures.dkl_fits import (
     draw_panel,
     naive_bayes_fits,
 )
-from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import GREY
 from privrl.experiments.uci.data import commonest_share, split
 from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM

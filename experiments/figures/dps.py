@@ -16,8 +16,7 @@ from privrl.accounting.targets import RenyiDP
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
-from privrl.experiments.figures.base import Figure, label_deltas, note, panels
-from privrl.experiments.figures.drawn_table import draw_table
+from privrl.experiments.figures.base import Figure, draw_table, label_deltas, note, panels
 from privrl.experiments.palette import BLACK, GREY, PURPLE, VERMILION, shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dps_prior

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure
-from privrl.experiments.figures.drawn_table import draw_table
+from privrl.experiments.figures.base import Figure, draw_table
 from privrl.experiments.figures.sim_average import PRINTED_AVERAGES, collections, draws
 from privrl.mechanisms.errors import simplex_variance
 

@@ -10,8 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from privrl.experiments.logs.report import UNIT, budget_text, summary
-from privrl.experiments.palette import GREY, look, shades
-from privrl.experiments.pictures import Picture
+from privrl.experiments.palette import GREY, Picture, look, shades
 
 _MARKERS = ("o", "D", "^", "v", "P", "X")
 

@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privrl.experiments.palette import GREY, Look, looks_of
-from privrl.experiments.pictures import Picture
+from privrl.experiments.palette import GREY, Look, Picture, looks_of
 from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.suites.report import (
     FINAL,

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from privrl.experiments.palette import (
     BLACK,
     End,
+    Picture,
     acts_randomly,
     colour,
     label_ends,
@@ -21,7 +22,6 @@ from privrl.experiments.palette import (
     room,
     shade,
 )
-from privrl.experiments.pictures import Picture
 from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.checks import check_among

@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from privrl.agents.methods import Method
 from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
-from privrl.experiments.palette import BLACK, COLOURS, GREY, learner
-from privrl.experiments.pictures import Picture
+from privrl.experiments.palette import BLACK, COLOURS, GREY, Picture, learner
 
 _PALE = "#D9D9D9"
 _ARROWS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
