@@ -55,7 +55,7 @@ def fit_model(
         "action_names": public.action_names,
     }
     check_model(public.space, **names)
-    files = _FILES
+    files: tuple[str, ...] = _FILES
     if synthetic is not None:
         sampling.check_sampling(public.schema, "synthetic", synthetic, synthetic_format)
         files = (*files, sampling.FORMATS[synthetic_format])

@@ -342,6 +342,8 @@ def test_the_command_writes_a_table_that_may_be_shared(folder: Path) -> None:
     note = json.loads(Path("model/release.json").read_text())["notes"]["synthetic.csv"]
     assert note.startswith("does not preserve effects of actions on the next state")
     assert note in " ".join(result.output.split())
+    told = run("--out", "json", "--synthetic", 3, "--json")
+    assert json.loads(told.stdout)["notes"]["synthetic.csv"] == note
     shared = RUNNER.invoke(app, ["share", "model", "--to", "public"])
     assert shared.exit_code == 0, shared.output
     assert Path("public/synthetic.csv").read_bytes() == Path("model/synthetic.csv").read_bytes()
