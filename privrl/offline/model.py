@@ -80,7 +80,9 @@ def fit_model(
     """
     rng = as_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
-    allowed, chances, _ = check_support(log, admissible, behaviour)
+    allowed, chances, uniform = check_support(log, admissible, behaviour)
+    if uniform and chances is None:
+        chances = np.full((log.n_states, log.n_actions), 1 / log.n_actions)
     if epsilon is None:
         raise ValueError(
             "epsilon must be a number to make a model that can be shared, got None; what is "

@@ -210,6 +210,16 @@ def test_unknown_propensities_are_estimated_from_a_part_of_the_budget() -> None:
     assert np.abs(first - second).sum() / 2 < 0.15
 
 
+def test_uniform_behaviour_is_taken_as_it_is() -> None:
+    """Nothing is spent to estimate it, whether or not actions are known."""
+    world = clinic(11, n_states=60, n_actions=4)
+    log = simulate_log(world, world.behaviour("uniform"), 500, 3)
+    for known, chances in ((None, 0.25), (world.admissible, world.behaviour("uniform"))):
+        model = fit_model(log, epsilon=1.0, admissible=known, behaviour="uniform", rng=3)
+        assert model.behaviour is not None
+        np.testing.assert_allclose(model.behaviour[:60], np.broadcast_to(chances, (60, 4)))
+
+
 def test_without_a_behaviour_actions_are_uniform_and_the_note_says_so() -> None:
     model = replace(any_model(SCHEMA, 1), behaviour=None)
     assert "actions are uniform" in lost_in(model)
