@@ -108,6 +108,8 @@ class Release:
         """
         from privrl.files import files as _files
 
+        if notes:
+            self.answer["notes"] = notes
         name, statement = statement_of(self.context, guarantee, only)
         return _files.save_all(
             self.out, files, (name, statement | ({"notes": notes} if notes else {}))

@@ -80,7 +80,9 @@ def fit_model(
     """
     rng = as_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
-    allowed, chances, _ = check_support(log, admissible, behaviour)
+    allowed, chances, uniform = check_support(log, admissible, behaviour)
+    if uniform and chances is None:
+        chances = np.full((log.n_states, log.n_actions), 1 / log.n_actions)
     if epsilon is None:
         raise ValueError(
             "epsilon must be a number to make a model that can be shared, got None; what is "
@@ -110,7 +112,7 @@ def _released(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the tables of a `Released`, by name, and what is said of them."""
     facts = release_facts(stream, log)
-    means = {"persons": round(facts.persons)}
+    means: dict[str, float] = {"persons": round(facts.persons)}
     if log.most_episodes > 1:
         means |= {"episodes": round(facts.episodes, 4)}
     if not log.outcomes or counts_show(stream, log, facts, allowed):
@@ -119,8 +121,9 @@ def _released(
         mdp, outcomes, deviations, seen = _of_counts(log, counts)
         if chances is None:
             chances = behaviour_in_counts(seen, mdp, facts.episodes)
-        tables = {"behaviour": _with_outcomes(chances, mdp.n_states)}
-        return tables | {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}, said
+        chances = _with_outcomes(chances, mdp.n_states)
+        tables: dict[str, Any] = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
+        return tables | {"behaviour": chances}, said
     shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
     share = 1 - SHARE
     if chances is None:

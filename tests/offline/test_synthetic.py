@@ -210,6 +210,16 @@ def test_unknown_propensities_are_estimated_from_a_part_of_the_budget() -> None:
     assert np.abs(first - second).sum() / 2 < 0.15
 
 
+def test_uniform_behaviour_is_taken_as_it_is() -> None:
+    """Nothing is spent to estimate it, whether or not actions are known."""
+    world = clinic(11, n_states=60, n_actions=4)
+    log = simulate_log(world, world.behaviour("uniform"), 500, 3)
+    for known, chances in ((None, 0.25), (world.admissible, world.behaviour("uniform"))):
+        model = fit_model(log, epsilon=1.0, admissible=known, behaviour="uniform", rng=3)
+        assert model.behaviour is not None
+        np.testing.assert_allclose(model.behaviour[:60], np.broadcast_to(chances, (60, 4)))
+
+
 def test_without_a_behaviour_actions_are_uniform_and_the_note_says_so() -> None:
     model = replace(any_model(SCHEMA, 1), behaviour=None)
     assert "actions are uniform" in lost_in(model)
@@ -342,6 +352,8 @@ def test_the_command_writes_a_table_that_may_be_shared(folder: Path) -> None:
     note = json.loads(Path("model/release.json").read_text())["notes"]["synthetic.csv"]
     assert note.startswith("does not preserve effects of actions on the next state")
     assert note in " ".join(result.output.split())
+    told = run("--out", "json", "--synthetic", 3, "--json")
+    assert json.loads(told.stdout)["notes"]["synthetic.csv"] == note
     shared = RUNNER.invoke(app, ["share", "model", "--to", "public"])
     assert shared.exit_code == 0, shared.output
     assert Path("public/synthetic.csv").read_bytes() == Path("model/synthetic.csv").read_bytes()
