@@ -54,6 +54,22 @@ class Relation:
     ------
     ValueError
         If an amount is zero or not finite, or a change vector is empty.
+
+    Notes
+    -----
+    *A smaller change costs no more.* Write ``δ_γ(P, Q) = sup_E P(E) − γ Q(E)``. One pair dominates
+    another if its ``δ_γ`` is at least as large for every ``γ > 0`` (Blackwell, 1953), and products
+    of dominating pairs dominate products, so one cell is enough.
+
+    - Dirichlet draws, with Q and P the regularised incomplete gamma functions. In ``UP(s)`` the
+      likelihood ratio increases with g, so the best events are ``g >= t`` and ``δ_γ = sup_t
+      Q(a + s, t) − γ Q(a, t)``. A gamma variable grows stochastically with its shape, so this does
+      not fall as s grows. ``DOWN(s)`` is the reversed pair: there ``δ_γ = sup_t P(a, t) −
+      γ P(a + s, t)``, and ``P(a + s, t)`` falls as s grows.
+    - Noise with a log-concave distribution F, on the real line or the integers: Gaussian, Laplace,
+      and the discrete versions of both. Its likelihood ratio at a shift ``m > 0`` is monotone, the
+      best events are ``x <= t``, and ``δ_γ = sup_t F(t) − γ F(t − m)`` does not fall as m grows;
+      for ``m < 0`` by symmetry.
     """
 
     name: str
