@@ -38,7 +38,7 @@ from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
 from privrl.numerics.checks import check_between, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +81,8 @@ class Design:
     """Orders of features that are tried."""
     most: int = 160
     """Most features."""
+    fade: float = 0.02
+    """Factor of prior deviations of weights that an irrelevant variable takes part in."""
     faint: tuple[float, ...] = (1.0, 0.1)
     """Prior deviations of weights of products over those of one variable; likewise."""
 
@@ -306,7 +308,7 @@ class _Plan:
             for k, value in enumerate(special):
                 place = np.where(part.reward == value, k, place)
             found[np.arange(len(found)), place] = 1
-            return found if part.terminated is None else found * ~part.terminated[:, None]
+            return found * _going(part)
 
         counts, noise = stream.count(rows, len(values), self.design.rewards)
         likely = int(np.argmax(counts))
@@ -328,8 +330,9 @@ class _Plan:
             before[-1], roots[-1] = reward, 2.0  # rewards may be rare and large
 
         def rows(part: ContinuousLog) -> FloatArray:
-            sizes = np.abs(_rest(part, before)) / units
-            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / roots)], axis=1)
+            sizes = np.abs(targets(part) - before) / units
+            every = np.ones((len(sizes), 1))
+            return np.concatenate([every, sizes ** (2 / roots)], axis=1) * _going(part)
 
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
         sums = np.maximum(sums, max(noise, 1e-300))
@@ -380,10 +383,11 @@ class _Plan:
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
-            shapes = [np.ones(d)]
+            shapes, groups = [np.ones(d)], list[BoolArray]()
             if weights is None:
-                weights, shapes = Weights(before, self._prior(seen, gram)), self._shapes(basis)
-            weights = self._rescaled(weights, seen, gram, grid, shapes)
+                weights = Weights(before, self._prior(seen, gram))
+                shapes, groups = self._shapes(basis), self._groups(basis)
+            weights = self._rescaled(weights, seen, gram, grid, shapes, groups)
             found, left = update(weights, seen, gram)
             if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
                 weights = found  # or noise has made numbers that floats do not hold
@@ -409,6 +413,11 @@ class _Plan:
             for steep, faint in product(self.design.steeper, self.design.faint)
         ]
 
+    def _groups(self, basis: Basis) -> list[BoolArray]:
+        """Return which features each variable takes part in; each may be irrelevant."""
+        used = [{variable for variable, _ in factors} for factors in basis.factors]
+        return [np.array([v in each for each in used]) for v in sorted(set().union(*used))]
+
     def _prior(self, seen: Round, gram: FloatArray) -> FloatArray:
         """Return prior covariances, shape (m, d, d): weak directions may have larger weights.
 
@@ -431,27 +440,43 @@ class _Plan:
         gram: FloatArray,
         grid: FloatArray,
         shapes: list[FloatArray],
+        groups: list[BoolArray],
     ) -> Weights:
         """Return the prior with the likeliest scale and decay by degree, for each target."""
         inverse = np.linalg.inv(seen.transform)
         covariance = weights.covariance.copy()
         penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
-        for j, s in enumerate(seen.scale):
-            given = [shape[:, None] * weights.covariance[j] * shape for shape in shapes]
-            priors = [inverse.T @ each @ inverse / s**2 for each in given]
-            likely = log_evidence(seen, gram, j, priors, grid**2) - penalty
-            if np.isfinite(likely).any():
-                k, factor = np.unravel_index(int(np.argmax(likely)), likely.shape)
-                covariance[j] = given[k] * grid[factor] ** 2
+        def likeliest(j: int, tried: list[FloatArray]) -> tuple[float, FloatArray, float]:
+            given = [shape[:, None] * weights.covariance[j] * shape for shape in tried]
+            priors = [inverse.T @ each @ inverse / seen.scale[j] ** 2 for each in given]
+            found = log_evidence(seen, gram, j, priors, grid**2) - penalty
+            k, factor = np.unravel_index(int(np.argmax(found)), found.shape)
+            return float(found[k, factor]), tried[k], float(grid[factor])
+
+        for j in range(len(seen.scale)):
+            best, shape, factor = likeliest(j, shapes)
+            left = list(groups)
+            while left:
+                tried = [shape * np.where(group, self.design.fade, 1.0) for group in left]
+                found = likeliest(j, tried)
+                if not found[0] > best:
+                    break
+                k = next(k for k, each in enumerate(tried) if each is found[1])
+                del left[k]
+                best, shape, factor = found
+            if np.isfinite(best):
+                covariance[j] = shape[:, None] * weights.covariance[j] * shape * factor**2
         return Weights(weights.mean, covariance)
 
 
-def _rest(part: ContinuousLog, before: FloatArray) -> FloatArray:
-    """Return targets less what was predicted; rewards of steps that terminate are not modelled."""
-    rest = targets(part) - before
-    if part.reward is not None and part.terminated is not None:
-        rest[part.terminated, -1] = 0.0
-    return rest
+def _going(part: ContinuousLog) -> FloatArray:
+    """Return 1 for steps that go on, shape (N, 1).
+
+    Terminating steps lead nowhere, and their next states are often clipped: models leave them out.
+    """
+    if part.terminated is None:
+        return np.ones((len(part.state), 1))
+    return (~part.terminated[:, None]).astype(np.float64)
 
 
 def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
@@ -459,7 +484,7 @@ def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArr
 
     def rows(part: ContinuousLog) -> FloatArray:
         found = row_by_row(basis(part.state, part.action), both)
-        found[:, len(basis) :] = _rest(part, found[:, len(basis) :]) / scale
-        return found
+        found[:, len(basis) :] = (targets(part) - found[:, len(basis) :]) / scale
+        return found * _going(part)
 
     return rows
