@@ -4,6 +4,8 @@
     python docs/make/continuous.py                 # the page and the picture from the CSV
     python docs/make/continuous.py --seeds 10      # measures first what the CSV lacks (hours)
     python docs/make/continuous.py --seeds 3 --tasks Pendulum --persons 10000
+    python docs/make/continuous.py --seeds 5 --logged sticky mediocre --persons 10000
+    python docs/make/continuous.py --check         # are returns monotone in epsilon?
 
 Measurements are appended to the CSV one by one, so the command resumes where it stopped.
 """
@@ -29,11 +31,14 @@ from privrl.continuous.tasks import TASKS, Task
 
 DOCS = Path(__file__).parents[1]
 CSV = DOCS / "results" / "continuous.csv"
-FIELDS = ("task", "persons", "epsilon", "rewards", "seed", "value", "fit_seconds")
+FIELDS = ("task", "persons", "logged", "epsilon", "rewards", "seed", "value", "fit_seconds")
 EPSILONS = (5.1, 1.0, 0.1)
 MAIN = ("Pendulum", "MountainCar", "CartPole", "Acrobot")
-SIZES = {"Pendulum": (1000, 10000, 30000), "MountainCar": (3000, 10000, 30000), "CartPole": (10000, 30000),
-         "Acrobot": (10000,)}  # fmt: skip
+SIZES = {"Pendulum": (1000, 10000, 30000), "MountainCar": (10000, 30000), "CartPole": (10000, 30000),
+         "Acrobot": (10000, 100000)}  # fmt: skip
+#: Ways of logging; the first is each task's own. A mediocre controller plans without privacy from
+#: 200 persons, and half of its actions are random.
+LOGGED = ("usual", "random", "sticky", "mediocre", "mixture")
 #: Mean returns of the prototype, 3 or 4 seeds, from its table; public rewards and ends.
 PROTOTYPE = {
     ("Pendulum", 1000): ("-154", "-356", "-1254"),

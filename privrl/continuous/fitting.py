@@ -1,8 +1,7 @@
 """Fit a model of continuous states to a log, from a few adaptive releases of moments."""
 
 import math
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -27,18 +26,18 @@ from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows, most
 from privrl.continuous.posterior import (
     Round,
     Weights,
-    log_evidence,
     nearest_gram,
     positive_part,
     update,
     whitened,
 )
-from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.continuous.relevance import Relevance
+from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
 from privrl.numerics.checks import check_between, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
-from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.numerics.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +213,7 @@ class _Plan:
     design: Design
     order: int | None
     private: bool
+
     def __post_init__(self) -> None:
         check_is("design", self.design, Design)
         # Whatever is wrong raises before anything is spent.
@@ -373,7 +373,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid = np.exp2(np.arange(-5.0, 6))
+        relevance = Relevance(basis, design.steeper, design.faint, design.fade, design.spread)
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
@@ -383,11 +383,9 @@ class _Plan:
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
-            shapes, groups = [np.ones(d)], list[BoolArray]()
             if weights is None:
                 weights = Weights(before, self._prior(seen, gram))
-                shapes, groups = self._shapes(basis), self._groups(basis)
-            weights = self._rescaled(weights, seen, gram, grid, shapes, groups)
+            weights = relevance.choose(weights, seen, gram)
             found, left = update(weights, seen, gram)
             if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
                 weights = found  # or noise has made numbers that floats do not hold
@@ -400,23 +398,8 @@ class _Plan:
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
             scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
-            grid = np.exp2(np.arange(-1.0, 4))
         assert weights is not None
         return weights, residual
-
-    def _shapes(self, basis: Basis) -> list[FloatArray]:
-        """Return factors of prior deviations, of which each target takes the likeliest."""
-        degrees = basis.degrees.astype(np.float64)
-        products = np.array([len(factors) > 1 for factors in basis.factors])
-        return [
-            steep**degrees * np.where(products, faint, 1.0)
-            for steep, faint in product(self.design.steeper, self.design.faint)
-        ]
-
-    def _groups(self, basis: Basis) -> list[BoolArray]:
-        """Return which features each variable takes part in; each may be irrelevant."""
-        used = [{variable for variable, _ in factors} for factors in basis.factors]
-        return [np.array([v in each for each in used]) for v in sorted(set().union(*used))]
 
     def _prior(self, seen: Round, gram: FloatArray) -> FloatArray:
         """Return prior covariances, shape (m, d, d): weak directions may have larger weights.
@@ -432,41 +415,6 @@ class _Plan:
         spread *= values.sum() / max(solid, 1e-3 * float(np.trace(spread)) * values[0])
         mapped = seen.transform.T @ spread @ seen.transform
         return np.stack([s**2 * mapped for s in seen.scale])
-
-    def _rescaled(
-        self,
-        weights: Weights,
-        seen: Round,
-        gram: FloatArray,
-        grid: FloatArray,
-        shapes: list[FloatArray],
-        groups: list[BoolArray],
-    ) -> Weights:
-        """Return the prior with the likeliest scale and decay by degree, for each target."""
-        inverse = np.linalg.inv(seen.transform)
-        covariance = weights.covariance.copy()
-        penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
-        def likeliest(j: int, tried: list[FloatArray]) -> tuple[float, FloatArray, float]:
-            given = [shape[:, None] * weights.covariance[j] * shape for shape in tried]
-            priors = [inverse.T @ each @ inverse / seen.scale[j] ** 2 for each in given]
-            found = log_evidence(seen, gram, j, priors, grid**2) - penalty
-            k, factor = np.unravel_index(int(np.argmax(found)), found.shape)
-            return float(found[k, factor]), tried[k], float(grid[factor])
-
-        for j in range(len(seen.scale)):
-            best, shape, factor = likeliest(j, shapes)
-            left = list(groups)
-            while left:
-                tried = [shape * np.where(group, self.design.fade, 1.0) for group in left]
-                found = likeliest(j, tried)
-                if not found[0] > best:
-                    break
-                k = next(k for k, each in enumerate(tried) if each is found[1])
-                del left[k]
-                best, shape, factor = found
-            if np.isfinite(best):
-                covariance[j] = shape[:, None] * weights.covariance[j] * shape * factor**2
-        return Weights(weights.mean, covariance)
 
 
 def _going(part: ContinuousLog) -> FloatArray:
