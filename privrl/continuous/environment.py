@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privrl.continuous.drawing import rgb_array
 from privrl.continuous.model import ContinuousModel
-from privrl.continuous.planning import Ends, Reward
+from privrl.continuous.planning import Over, Reward
 from privrl.continuous.schema import Choice
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
@@ -62,7 +62,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         *,
         released: ContinuousModel | None = None,
         reward: Reward | None = None,
-        ends: Ends | None = None,
+        ends: Over | None = None,
         horizon: int = 200,
         start: Any = None,
         render_mode: str | None = None,

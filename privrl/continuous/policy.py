@@ -13,12 +13,12 @@ from privrl.continuous.files import page_files, page_of, read_page, save_page
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import (
     MOST_ON_GRID,
-    Ends,
     Grid,
+    Over,
     Predicted,
     Reward,
+    checked_core,
     plan_by_features,
-    plan_on_grid,
     worth_on_grid,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
@@ -49,6 +49,8 @@ class ContinuousPolicy:
         weights of features.
     worth : array, shape (n, n_actions)
         The worth of each action.
+    core : array, shape (n, 2)
+        Of the grid.
     discount : float
         That it was planned for.
     statement : dict or None
@@ -58,15 +60,17 @@ class ContinuousPolicy:
     schema: ContinuousSchema
     kind: str
     worth: FloatArray
+    core: FloatArray
     discount: float
     statement: dict[str, Any] | None
 
     def __post_init__(self) -> None:
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
+        object.__setattr__(self, "core", checked_core(self.schema, self.core))
         rows = len(_basis(self.schema))
         if self.kind == "grid":
-            rows = int(np.prod(Grid.of(self.schema).sizes))
+            rows = int(np.prod(Grid.of(self.schema, self.core).sizes))
         worth = np.array(self.worth, np.float64)
         if worth.shape != (rows, self.schema.n_actions):
             raise ValueError(f"worth must have shape {(rows, self.schema.n_actions)}.")
@@ -84,7 +88,7 @@ class ContinuousPolicy:
         """
         states = self.schema.inside(np.atleast_2d(np.asarray(state, np.float64)))
         if self.kind == "grid":
-            index, weight = Grid.of(self.schema).corners(states, {})
+            index, weight = Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])
         else:
             worth = _basis(self.schema)(states) @ self.worth
@@ -117,7 +121,7 @@ class ContinuousPolicy:
             _FORMAT,
             statement=self.statement,
             entries=page,
-            arrays={"worth": self.worth},
+            arrays={"worth": self.worth, "core": self.core},
         )
 
     @classmethod
@@ -144,12 +148,13 @@ class ContinuousPolicy:
         """
         page, arrays = page_of(files, _PAGE, _FORMAT, _ENTRIES)
         try:
-            if set(arrays) != {"worth"}:
-                raise ValueError("tables.npz must hold worth alone.")
+            if set(arrays) != {"worth", "core"}:
+                raise ValueError("tables.npz must hold worth and core.")
             return cls(
                 schema=ContinuousSchema.from_dict(page["schema"]),
                 kind=page["kind"],
                 worth=arrays["worth"],
+                core=arrays["core"],
                 discount=page["discount"],
                 statement=page["statement"],
             )
@@ -165,7 +170,7 @@ def plan_continuous(
     model: ContinuousModel,
     *,
     reward: Reward | None = None,
-    ends: Ends | None = None,
+    ends: Over | None = None,
     discount: float = 0.99,
     caution: float = 0.25,
 ) -> ContinuousPolicy:
@@ -199,11 +204,19 @@ def plan_continuous(
     numbers = sum(isinstance(c, Number) for c in schema.state.values())
     if numbers > MOST_ON_GRID:
         kind, basis = "features", _basis(schema)
-        worth = plan_by_features(predict, schema, basis, discount=min(discount, 0.99))
+        worth = plan_by_features(
+            predict, schema, basis, discount=min(discount, 0.99), caution=caution
+        )
     else:
         kind = "grid"
-        values = plan_on_grid(predict, schema, discount=discount, caution=caution, horizon=2000)
-        worth = worth_on_grid(predict, schema, values, discount=discount, caution=caution)
+        worth = worth_on_grid(
+            predict, schema, discount=discount, caution=caution, horizon=2000, core=model.core
+        )
     return ContinuousPolicy(
-        schema=schema, kind=kind, worth=worth, discount=discount, statement=model.statement
+        schema=schema,
+        kind=kind,
+        worth=worth,
+        core=model.core,
+        discount=discount,
+        statement=model.statement,
     )
