@@ -8,7 +8,7 @@ as well: steps that no plan chose keep the model right elsewhere.
 
 import math
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 import gymnasium as gym
 import numpy as np
@@ -39,9 +39,6 @@ from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Draw
 from privrl.samplers.moments import MomentSampler
-
-if TYPE_CHECKING:
-    from privrl.agents.methods import Method
 
 _RATIO: Final = 1.8  # growth of the number of episodes from draw to draw
 _FIRST: Final = 20  # the first draw comes after one episode in as many
@@ -471,12 +468,11 @@ def train_continuous(
 
 
 def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float:
-    first = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
     state: NDArray[np.float64] = env.reset(seed=seed)[0]
     earned = 0.0
     for step in range(agent.horizon):
         action = agent.act(state, step)
-        after, reward, terminated, truncated, _ = env.step(action + first)
+        after, reward, terminated, truncated, _ = env.step(action)
         agent.observe(ContinuousStep(state, action, float(reward), after, bool(terminated)))
         earned += float(reward)
         state = after

@@ -152,8 +152,9 @@ class Ranged(gym.Wrapper[NDArray[np.float64], np.int64, Any, Any], gym.utils.Rec
         low, high = np.array([(axis.low, axis.high) for axis in self.axes]).T
         self.observation_space = Box(low, high, dtype=np.float64)
         self.actions = _values_of_actions(env.action_space)
-        if self.actions is not None:
-            self.action_space = Discrete(len(self.actions))
+        space = env.action_space
+        n = int(space.n) if isinstance(space, Discrete) else 0 if self.actions is None else len(self.actions)
+        self.action_space = Discrete(n)
 
     def reset(self, **options: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Start an episode."""
@@ -168,9 +169,10 @@ class Ranged(gym.Wrapper[NDArray[np.float64], np.int64, Any, Any], gym.utils.Rec
     def action_of(self, number: Any) -> Any:
         """Return the environment's action for a number."""
         space = self.env.action_space
-        if self.actions is None:
-            return number
+        if isinstance(space, Discrete):
+            return number + space.start
         assert isinstance(space, Box)
+        assert self.actions is not None
         return self.actions[int(number)].astype(space.dtype).reshape(space.shape)
 
     def state_of(self, seen: Any) -> NDArray[np.float64]:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from privrl.agents.policies import Policy
-from privrl.experiments.training.playing import Moment, moments
+from privrl.experiments.training.playing import Moment, Played, moments
 
 _CAPTION, _LETTERS = 30, 16  # pixels
 _SMALLEST: Final = 360  # pixels wide, so that the caption fits
@@ -23,7 +22,7 @@ _LONGEST: Final = 1000  # steps that are drawn
 Frame = NDArray[np.uint8]
 
 
-def frames(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> Iterator[Frame]:
+def frames(policy: Played, env: gym.Env[Any, Any], seed: int | None = None) -> Iterator[Frame]:
     """Play one episode, and draw each moment of it with a line of what happened.
 
     Parameters

@@ -1,12 +1,14 @@
 """Playing a policy that was saved: what it earns, and what it looks like."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
 from privrl.agents.policies import Policy
+from privrl.continuous import ContinuousPolicy
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray
@@ -31,12 +33,33 @@ class Moment(NamedTuple):
     total: float
 
 
-def moments(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> Iterator[Moment]:
+@dataclass(frozen=True, eq=False)
+class ContinuousPlayer:
+    """A policy for continuous states, to be played in its environment within public ranges."""
+
+    policy: ContinuousPolicy
+    horizon: int
+    env: str
+    first_action: int = 0
+
+    def predict(self, observation: Any, step: int) -> tuple[int, int]:
+        """Return the number of the action in a state, and the next step."""
+        return int(self.policy.act(observation)), step + 1
+
+    def action_name(self, action: int) -> str:
+        """Return the values of an action."""
+        return ", ".join(f"{value:g}" for value in self.policy.schema.levels[action])
+
+
+Played = Policy | ContinuousPlayer
+
+
+def moments(policy: Played, env: gym.Env[Any, Any], seed: int | None = None) -> Iterator[Moment]:
     """Play one episode, and stop at each moment of it.
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or ContinuousPlayer
         What to do.
     env : gymnasium.Env
         Where; its spaces are Discrete, as the policy's.
@@ -48,12 +71,10 @@ def moments(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> 
     ValueError
         If the policy is for another number of states or actions.
     """
-    sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
-    if sizes != (policy.n_states, policy.n_actions):
-        raise ValueError(
-            f"env must have the policy's {policy.n_states} states and {policy.n_actions} actions, "
-            f"got {env.observation_space} and {env.action_space}; make it as it was for training."
-        )
+    if isinstance(policy, ContinuousPlayer):
+        _check_ranges(policy.policy, env)
+    else:
+        _check_sizes(policy, env)
     observation, _ = env.reset(seed=seed)
     step, total, over = 0, 0.0, False
     yield Moment(0, "", 0.0, 0.0)
@@ -66,8 +87,26 @@ def moments(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> 
         yield Moment(step, name, float(reward), total)
 
 
+def _check_sizes(policy: Policy, env: gym.Env[Any, Any]) -> None:
+    sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
+    if sizes != (policy.n_states, policy.n_actions):
+        raise ValueError(
+            f"env must have the policy's {policy.n_states} states and {policy.n_actions} actions, "
+            f"got {env.observation_space} and {env.action_space}; make it as it was for training."
+        )
+
+
+def _check_ranges(policy: ContinuousPolicy, env: gym.Env[Any, Any]) -> None:
+    n, actions = policy.schema.n_state, getattr(env.action_space, "n", None)
+    if env.observation_space.shape != (n,) or actions != policy.schema.n_actions:
+        raise ValueError(
+            f"env must have the policy's {n} numbers and {policy.schema.n_actions} actions, got "
+            f"{env.observation_space} and {env.action_space}; make it as it was for training."
+        )
+
+
 def play_policy(
-    policy: Policy, env: gym.Env[Any, Any], episodes: int, rng: Rng = None
+    policy: Played, env: gym.Env[Any, Any], episodes: int, rng: Rng = None
 ) -> FloatArray:
     """Return what a policy earns in each of some episodes, shape (episodes,).
 
@@ -79,7 +118,7 @@ def play_policy(
     ValueError
         As `moments`, and if an argument is of the wrong kind.
     """
-    check_is("policy", policy, Policy)
+    check_is("policy", policy, Policy, ContinuousPlayer)
     check_is("env", env, gym.Env, hint="gymnasium.make makes one")
     rng = as_rng(rng)
     earned = np.empty(check_count("episodes", episodes))

@@ -22,9 +22,9 @@ from privrl.files.shown import shown
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from privrl.agents import Policy
     from privrl.envs.worth import Worth
     from privrl.experiments.training import TrainSpec
+    from privrl.experiments.training.playing import Played
 
 DEFAULT_OUT: Final = Path("results/train")
 """The folder that privrl train writes to by default."""
@@ -45,7 +45,7 @@ Seed = Annotated[int | None, typer.Option(help="Seed of the environment, for rep
 
 def open_saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
-) -> "tuple[Policy, gym.Env[Any, Any]]":
+) -> "tuple[Played, gym.Env[Any, Any]]":
     """Return a saved policy and its environment.
 
     Raises
@@ -54,7 +54,10 @@ def open_saved(
         If the policy is missing or was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
+    from privrl.continuous import ContinuousPolicy
+    from privrl.envs.facts import limits_of
     from privrl.experiments.names import make_env
+    from privrl.experiments.training.playing import ContinuousPlayer
 
     spec = None
     if saved.is_dir():
@@ -65,8 +68,9 @@ def open_saved(
             f"saved must be a folder that privrl train wrote, got {str(saved.parent)!r} without "
             f"{saved.name}; train first, or name the folder."
         )
-    policy = Policy.load(saved)
-    name = env or (spec.env if spec else policy.env)
+    numbers = _is_of_numbers(saved)
+    policy = ContinuousPolicy.load(saved.parent) if numbers else Policy.load(saved)
+    name = env or (spec.env if spec else getattr(policy, "env", None))
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
     if ":" in name and not sys.flags.safe_path:
@@ -74,8 +78,19 @@ def open_saved(
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
+    ranges = here.ranges if here else None
     try:
-        return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
+        made = make_env(
+            name,
+            (*args, *render),
+            bins=bins,
+            horizon=horizon,
+            ranges=ranges,
+            continuous=numbers,
+        )
+        if isinstance(policy, ContinuousPolicy):
+            return ContinuousPlayer(policy, limits_of(made, horizon)[0], name), made
+        return policy, made
     except ValueError as error:
         if render and "'render_mode'" in str(error):  # it cannot render
             raise ValueError(
@@ -83,6 +98,18 @@ def open_saved(
                 "privrl play prints its reward."
             ) from None
         raise
+
+
+def _is_of_numbers(saved: Path) -> bool:
+    """Return whether a policy is for continuous states; that it is sound, loading checks."""
+    from privrl.files import files as _files
+    from privrl.files.plain import parse_json
+
+    try:
+        page = parse_json(_files.read_bytes(saved).decode())
+    except ValueError:
+        return False
+    return isinstance(page, dict) and str(page.get("format")).startswith("privrl continuous")
 
 
 def _spec_of(folder: Path) -> "TrainSpec":
@@ -153,6 +180,7 @@ def play_command(
     with friendly(), answering(as_json) as answer:
         import numpy as np
 
+        from privrl.agents import Policy
         from privrl.envs.worth import worth
         from privrl.experiments.training.playing import play_policy
         from privrl.numerics.checks import check_count
@@ -163,7 +191,7 @@ def play_command(
         policy, made = open_saved(saved, env, env_arg)
         try:
             earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
-            value = worth(made, policy.actions)
+            value = worth(made, policy.actions) if isinstance(policy, Policy) else None
         finally:
             made.close()
         error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
