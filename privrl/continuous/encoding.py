@@ -59,11 +59,16 @@ class _Linear(Basis):
         return super().__call__(state)[:, 1:] * math.sqrt(len(self))
 
 
-def end_bins(column: Number | Choice, values: FloatArray, bins: int) -> IntArray:
+def bins_of(column: Number, values: FloatArray, bins: int) -> IntArray:
     """Return the bin of each value; a column's range has ``bins`` equal bins."""
-    assert isinstance(column, Number)
     place = ((values - column.low) / column.width * bins).astype(np.intp)
     return np.clip(place, 0, bins - 1)
+
+
+def numbers_of(schema: ContinuousSchema) -> list[tuple[int, Number]]:
+    """Return the numeric columns of a state and their places."""
+    columns = enumerate(schema.state.values())
+    return [(i, column) for i, column in columns if isinstance(column, Number)]
 
 
 def public_points(schema: ContinuousSchema, n: int) -> tuple[FloatArray, FloatArray]:

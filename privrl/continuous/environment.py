@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl.continuous.model import ContinuousModel
-from privrl.continuous.planning import Ends, Reward
+from privrl.continuous.planning import Over, Reward
 from privrl.continuous.schema import Choice
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
@@ -58,7 +58,7 @@ class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):
         *,
         released: ContinuousModel | None = None,
         reward: Reward | None = None,
-        ends: Ends | None = None,
+        ends: Over | None = None,
         horizon: int = 200,
         start: Any = None,
         render_mode: None = None,

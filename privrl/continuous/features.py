@@ -94,17 +94,19 @@ def _functions(column: Column, values: FloatArray, last: int) -> list[FloatArray
         return [(values == k).astype(np.float64) for k in range(n)]
     assert isinstance(column, Number)
     scaled = (values - column.low) / column.width
-    degree = 0
     if column.periodic:
-        while len(found) <= last:
-            degree += 1
-            angle = 2 * math.pi * degree * scaled
-            found += [np.cos(angle), np.sin(angle)]
+        angle = 2 * math.pi * scaled
+        cos, sin = np.cos(angle), np.sin(angle)
+        found = [cos, sin]
+        while len(found) <= last:  # of sums of angles
+            before_cos, before_sin = found[-2:]
+            found += [before_cos * cos - before_sin * sin, before_sin * cos + before_cos * sin]
         return found
-    angle = np.arccos(np.clip(2 * scaled - 1, -1, 1))
-    while len(found) <= last:
-        degree += 1
-        found.append(np.cos(degree * angle))
+    linear = np.clip(2 * scaled - 1, -1, 1)
+    found = [linear]
+    while len(found) <= last:  # Chebyshev's recurrence
+        two_before = found[-2] if len(found) > 1 else 1.0
+        found.append(2 * linear * found[-1] - two_before)
     return found
 
 

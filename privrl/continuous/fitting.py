@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -9,14 +10,16 @@ import numpy as np
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
 from privrl.continuous.encoding import (
+    bins_of,
     encoder,
-    end_bins,
     gram_span,
+    numbers_of,
     row_by_row,
     target_kinds,
     target_units,
     targets,
 )
+from privrl.continuous.ends import BINS, most_cells, release_ends, release_visits
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
@@ -50,8 +53,12 @@ class Design:
     """Part of the budget for the sizes of changes."""
     starts: float = 0.02
     """Part for where episodes start."""
-    ends: float = 0.08
-    """Part for where they terminate, if the log has that."""
+    core: float = 0.02
+    """Part for where data are."""
+    ends: float = 0.06
+    """Part for where they terminate, if the log has that; what is left of it goes to the rounds."""
+    rewards: float = 0.02
+    """Part for the typical reward, if the log has rewards."""
     rounds: tuple[float, ...] = (0.27, 0.32, 0.41)
     """How the rest is divided among the rounds of moments."""
     root: float = 8.0
@@ -74,14 +81,14 @@ class Design:
     """Orders of features that are tried."""
     most: int = 160
     """Most features."""
-    bins: int = 24
-    """Of each numeric column, for where episodes terminate."""
+    faint: tuple[float, ...] = (1.0, 0.1)
+    """Prior deviations of weights of products over those of one variable; likewise."""
 
     def __post_init__(self) -> None:
-        shares = (self.scales, self.starts, self.ends, *self.rounds)
+        shares = (self.scales, self.starts, self.core, self.ends, self.rewards, *self.rounds)
         for share in shares:
             check_between("each share of the budget", share, 0, 1)
-        if sum(shares[:3]) >= 1 or not self.rounds or sum(self.rounds) > 1 + 1e-12:
+        if sum(shares[:5]) >= 1 or not self.rounds or sum(self.rounds) > 1 + 1e-12:
             raise ValueError(
                 "shares of the budget must sum to 1 at most, and rounds have one or more."
             )
@@ -89,11 +96,13 @@ class Design:
             raise ValueError("orders must have one order at least.")
         for order in self.orders:
             check_count("each order", order, 2)
-        check_count("bins", self.bins)
         check_count("most", self.most)
 
 
 DESIGN: Final = Design()
+_REWARD_BINS: Final = 16
+_REWARD_CELLS: Final = _REWARD_BINS + 3
+_SURE: Final = 3.5  # deviations of noise above which some reward occurs
 _MOST_SPAN: Final = 60  # features up to which the span is looked for: it takes d^6 operations
 
 
@@ -203,24 +212,23 @@ class _Plan:
     design: Design
     order: int | None
     private: bool
-    columns: list[tuple[str, Number | Choice]] = field(init=False)
-
     def __post_init__(self) -> None:
         check_is("design", self.design, Design)
-        self.columns = list(self.schema.state.items())
         # Whatever is wrong raises before anything is spent.
         design, m = self.design, len(self._units)
-        rest = 1 - design.scales - design.starts - design.ends * self.schema.terminates
+        rest = self._rest(design.ends)
         features = len(self._basis(design.orders[-1] if self.order is None else self.order))
         if self.order is None:
             features = max(features, design.most)
         sizes = [
             (1 + m, design.scales),
             (len(encoder(self.schema)), design.starts),
+            (BINS * len(numbers_of(self.schema)), design.core),
+            (_REWARD_CELLS, design.rewards),
             (features + m, rest * min(design.rounds)),
         ]
         if self.schema.terminates:
-            sizes.append((2 * design.bins * sum(map(_is_number, self.columns)), design.ends))
+            sizes.append((most_cells(self.schema), design.ends / 2))
         for size, share in sizes:
             if size > most_columns(share):
                 raise ValueError(
@@ -228,16 +236,31 @@ class _Plan:
                     f"more than the {most_columns(share)} that can be released."
                 )
 
+    def _rest(self, ends: float) -> float:
+        """Return the part of the budget for the rounds."""
+        design = self.design
+        rewards = design.rewards * (self.schema.reward is not None)
+        return 1 - design.scales - design.starts - design.core - rewards - ends
+
     def run(self, stream: MomentStream, statement: dict[str, Any] | None) -> ContinuousModel:
         design, schema = self.design, self.schema
-        rest = 1 - design.scales - design.starts - design.ends * schema.terminates
-        rounds = design.rounds if self.private else (1.0,)
-        scale, count = self._release_scales(stream)
+        reward = None if schema.reward is None else self._release_reward(stream, schema.reward)
+        scale, count = self._release_scales(stream, reward)
         start = self._release_starts(stream)
-        chances = self._release_ends(stream) if schema.terminates else None
+        visits, core = release_visits(stream, schema, design.core)
+        ends = None
+        if schema.terminates:
+            ends = release_ends(stream, schema, visits, design.ends)
+        rest = stream.left
+        rounds = design.rounds if self.private else (1.0,)
         noise = stream.noise / math.sqrt(rest * rounds[0])
         basis = self._basis(self.order or self._choose_order(noise / count))
-        weights, residual = self._learn(stream, basis, scale, [rest * part for part in rounds])
+        mean = np.zeros((len(basis), len(scale)))
+        if reward is not None:
+            mean[0, -1] = reward * math.sqrt(len(basis))
+        weights, residual = self._learn(
+            stream, basis, mean, scale, [rest * part for part in rounds]
+        )
         return ContinuousModel(
             schema=schema,
             basis=basis,
@@ -245,7 +268,8 @@ class _Plan:
             covariance=weights.covariance,
             residual=residual,
             start=start,
-            ends=chances,
+            core=core,
+            ends=ends,
             persons=count,
             statement=statement,
         )
@@ -266,18 +290,51 @@ class _Plan:
         """The public size of each target: the widths of ranges, 1 for a category."""
         return target_units(self.schema)
 
-    def _release_scales(self, stream: MomentStream) -> tuple[FloatArray, float]:
-        """Return how large each target typically is, and the number of persons."""
-        units, root = self._units, self.design.root
+    def _release_reward(self, stream: MomentStream, column: Number) -> float:
+        """Return the mean reward of steps that go on, from a histogram.
+
+        Exactly the lowest, the highest or 0, if the noise does not tell that others occur.
+        """
+        special = np.array([column.low, column.high, 0.0])
+        centres = column.low + column.width * (np.arange(_REWARD_BINS) + 0.5) / _REWARD_BINS
+        values = np.concatenate([special, centres])
 
         def rows(part: ContinuousLog) -> FloatArray:
-            sizes = np.abs(targets(part)) / units
-            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / root)], axis=1)
+            assert part.reward is not None
+            found = np.zeros((len(part.reward), len(values)))
+            place = len(special) + bins_of(column, part.reward, _REWARD_BINS)
+            for k, value in enumerate(special):
+                place = np.where(part.reward == value, k, place)
+            found[np.arange(len(found)), place] = 1
+            return found if part.terminated is None else found * ~part.terminated[:, None]
+
+        counts, noise = stream.count(rows, len(values), self.design.rewards)
+        likely = int(np.argmax(counts))
+        others = np.delete(counts, likely)
+        if likely < len(special) and counts[likely] > _SURE * noise >= others.max():
+            return float(values[likely])
+        counts = np.where(counts > noise, counts, 0.0)
+        total = max(float(counts.sum()), 1e-300)
+        return float(column.inside(np.array([counts @ values / total]))[0])
+
+    def _release_scales(
+        self, stream: MomentStream, reward: float | None
+    ) -> tuple[FloatArray, float]:
+        """Return how large each target typically is, and the number of persons."""
+        units = self._units
+        roots = np.full(len(units), self.design.root)
+        before = np.zeros(len(units))
+        if reward is not None:
+            before[-1], roots[-1] = reward, 2.0  # rewards may be rare and large
+
+        def rows(part: ContinuousLog) -> FloatArray:
+            sizes = np.abs(_rest(part, before)) / units
+            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / roots)], axis=1)
 
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
         sums = np.maximum(sums, max(noise, 1e-300))
         share = sums[1:] / sums[0]
-        scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (root / 2), 0.5)
+        scale = np.where(target_kinds(self.schema), 2 * np.clip(share, 0, 1) ** (roots / 2), 0.5)
         # A contribution has norm 1: this is the number of persons if all are alike.
         count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
         return np.clip(scale, 1e-6, 1) * units, count
@@ -300,32 +357,13 @@ class _Plan:
         spread = np.clip(np.diag(moments)[1:] / total - mean**2, 0, 1)
         return Starts(mean, np.sqrt(spread))
 
-    def _release_ends(self, stream: MomentStream) -> FloatArray:
-        """Return the chance to terminate in each bin of each numeric column, shape (n, bins)."""
-        bins, numbers = self.design.bins, [i for i, c in enumerate(self.columns) if _is_number(c)]
-        loud = 10.0  # the root of how much more a step counts at which an episode terminates
-        size = 2 * bins * len(numbers)
-        if not numbers:
-            return np.zeros((0, bins))
-
-        def rows(part: ContinuousLog) -> FloatArray:
-            assert part.terminated is not None
-            found = np.zeros((len(part.state), len(numbers), 2, bins))
-            every, over = np.arange(len(part.state)), part.terminated.astype(np.intp)
-            for k, i in enumerate(numbers):
-                place = end_bins(self.columns[i][1], part.next_state[:, i], bins)
-                found[every, k, over, place] = np.where(over, loud**2, 1.0)
-            return found.reshape(len(part.state), size)
-
-        counts, noise = stream.count(rows, size, self.design.ends)
-        counts = counts.reshape(len(numbers), 2, bins)
-        over = np.where(counts[:, 1] > 3 * noise, counts[:, 1], 0.0) / loud**2
-        chances: FloatArray = over / np.maximum(over + np.maximum(counts[:, 0], 0), 1e-300)
-        # In other bins episodes end by chance: for what another column says.
-        return np.where(chances >= 0.5, chances, 0.0)
-
     def _learn(
-        self, stream: MomentStream, basis: Basis, scale: FloatArray, shares: list[float]
+        self,
+        stream: MomentStream,
+        basis: Basis,
+        guess: FloatArray,
+        scale: FloatArray,
+        shares: list[float],
     ) -> tuple[Weights, FloatArray]:
         """Return the posterior of the weights, and the residual's deviation for each target."""
         design, d, m = self.design, len(basis), len(scale)
@@ -336,18 +374,15 @@ class _Plan:
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
-            before = np.zeros((d, m)) if weights is None else weights.mean
+            before = guess if weights is None else weights.mean
             rows = _rows(basis, transform, before, scale)
             seen = Round(transform, scale, *stream.update(rows, d + m, share))
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
-            steeper: tuple[float, ...] = (1.0,)
+            shapes = [np.ones(d)]
             if weights is None:
-                weights, steeper = Weights(before, self._prior(seen, gram)), self.design.steeper
-            shapes: list[FloatArray] = [
-                np.diag(factor ** basis.degrees.astype(np.float64)) for factor in steeper
-            ]
+                weights, shapes = Weights(before, self._prior(seen, gram)), self._shapes(basis)
             weights = self._rescaled(weights, seen, gram, grid, shapes)
             found, left = update(weights, seen, gram)
             if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
@@ -364,6 +399,15 @@ class _Plan:
             grid = np.exp2(np.arange(-1.0, 4))
         assert weights is not None
         return weights, residual
+
+    def _shapes(self, basis: Basis) -> list[FloatArray]:
+        """Return factors of prior deviations, of which each target takes the likeliest."""
+        degrees = basis.degrees.astype(np.float64)
+        products = np.array([len(factors) > 1 for factors in basis.factors])
+        return [
+            steep**degrees * np.where(products, faint, 1.0)
+            for steep, faint in product(self.design.steeper, self.design.faint)
+        ]
 
     def _prior(self, seen: Round, gram: FloatArray) -> FloatArray:
         """Return prior covariances, shape (m, d, d): weak directions may have larger weights.
@@ -393,26 +437,29 @@ class _Plan:
         covariance = weights.covariance.copy()
         penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
         for j, s in enumerate(seen.scale):
-            best = -np.inf
-            for shape in shapes:
-                given = shape @ weights.covariance[j] @ shape
-                prior = inverse.T @ given @ inverse / s**2
-                evidence = [log_evidence(seen, gram, j, prior * factor**2) for factor in grid]
-                likely = int(np.argmax(np.array(evidence) - penalty))
-                if evidence[likely] - penalty[likely] > best:
-                    best = evidence[likely] - penalty[likely]
-                    covariance[j] = given * grid[likely] ** 2
+            given = [shape[:, None] * weights.covariance[j] * shape for shape in shapes]
+            priors = [inverse.T @ each @ inverse / s**2 for each in given]
+            likely = log_evidence(seen, gram, j, priors, grid**2) - penalty
+            if np.isfinite(likely).any():
+                k, factor = np.unravel_index(int(np.argmax(likely)), likely.shape)
+                covariance[j] = given[k] * grid[factor] ** 2
         return Weights(weights.mean, covariance)
 
 
-def _is_number(column: tuple[str, Number | Choice]) -> bool:
-    return isinstance(column[1], Number)
+def _rest(part: ContinuousLog, before: FloatArray) -> FloatArray:
+    """Return targets less what was predicted; rewards of steps that terminate are not modelled."""
+    rest = targets(part) - before
+    if part.reward is not None and part.terminated is not None:
+        rest[part.terminated, -1] = 0.0
+    return rest
 
 
 def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
+    both = np.concatenate([transform.T, mean], axis=1)
+
     def rows(part: ContinuousLog) -> FloatArray:
-        features = basis(part.state, part.action)
-        rest = (targets(part) - row_by_row(features, mean)) / scale
-        return np.concatenate([row_by_row(features, transform.T), rest], axis=1)
+        found = row_by_row(basis(part.state, part.action), both)
+        found[:, len(basis) :] = _rest(part, found[:, len(basis) :]) / scale
+        return found
 
     return rows

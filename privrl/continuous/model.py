@@ -12,9 +12,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.continuous.encoding import encoder, end_bins, target_units
+from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target_units
+from privrl.continuous.ends import HAZARD, Ends, outside
 from privrl.continuous.features import Basis
-from privrl.continuous.planning import Ends, Predicted, Reward
+from privrl.continuous.planning import Over, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
@@ -59,8 +60,10 @@ class ContinuousModel:
         Deviation of what the model does not explain.
     start : Starts
         Where episodes start.
-    ends : array, shape (n, bins), or None
-        The chance to terminate in each bin of each numeric column.
+    core : array, shape (n, 2)
+        Between which values of each numeric column there are data, somewhat widened.
+    ends : Ends or None
+        Where episodes terminate.
     persons : float
         About how many persons there were, released with the rest.
     statement : dict or None
@@ -73,7 +76,8 @@ class ContinuousModel:
     covariance: FloatArray
     residual: FloatArray
     start: Starts
-    ends: FloatArray | None
+    core: FloatArray
+    ends: Ends | None
     persons: float
     statement: dict[str, Any] | None
 
@@ -95,7 +99,7 @@ class ContinuousModel:
         action: FloatArray,
         *,
         reward: Reward | None = None,
-        ends: Ends | None = None,
+        ends: Over | None = None,
     ) -> Predicted:
         """Return what follows on states and actions.
 
@@ -121,7 +125,7 @@ class ContinuousModel:
         rng: np.random.Generator,
         *,
         reward: Reward | None = None,
-        ends: Ends | None = None,
+        ends: Over | None = None,
     ) -> tuple[FloatArray, Predicted]:
         """Return next states that were drawn with the learned residual, and what they lead to.
 
@@ -134,7 +138,7 @@ class ContinuousModel:
         state: FloatArray,
         action: FloatArray,
         reward: Reward | None,
-        ends: Ends | None,
+        ends: Over | None,
         rng: np.random.Generator | None = None,
     ) -> tuple[FloatArray, Predicted]:
         features = self.basis(state, np.ascontiguousarray(action))
@@ -160,25 +164,33 @@ class ContinuousModel:
                 deviation[:, i] = unsure[:, place]
                 place += 1
         after = self.schema.inside(raw)
+        over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
+        wrong = doubt = None
+        ended: float | FloatArray = 0.0
         if reward is not None:
-            earned = np.asarray(reward(state, action, raw), np.float64)
+            ended = earned = np.asarray(reward(state, action, raw), np.float64)
         elif self.schema.reward is not None:
             earned = self.schema.reward.inside((features @ self.mean)[:, place])
+            wrong = unsure[:, place] * (1 - over)
+            if self.ends is not None:
+                ended = self.ends.reward
+                earned = np.where(over > 0, ended, earned)
         else:
             raise ValueError("reward must be given: the log has no rewards.")
-        over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
-        return after, Predicted(after, chances, deviation, earned, over)
+        if ends is not None or self.ends is not None:
+            numbers = self._numbers(after)
+            known = self.ends if ends is None else None
+            doubt = HAZARD * outside(numbers, self.core, known)
+        return after, Predicted(after, chances, deviation, earned, over, wrong, doubt, ended)
+
+    def _numbers(self, state: FloatArray) -> FloatArray:
+        return state[:, [i for i, _ in numbers_of(self.schema)]]
 
     def end_chance(self, state: FloatArray) -> FloatArray:
         """Return the learned chance that an episode terminates in states, shape (N,)."""
-        goes_on = np.ones(len(state))
-        if self.ends is not None:
-            numbers = [
-                (i, c) for i, c in enumerate(self.schema.state.values()) if isinstance(c, Number)
-            ]
-            for (i, column), chances in zip(numbers, self.ends, strict=True):
-                goes_on *= 1 - chances[end_bins(column, state[:, i], len(chances))]
-        return 1 - goes_on
+        if self.ends is None:
+            return np.zeros(len(state))
+        return self.ends.over(self._numbers(state)).astype(np.float64)
 
     def sample_start(self, rng: np.random.Generator) -> FloatArray:
         """Return a state where an episode may start, shape (n_state,)."""
@@ -234,9 +246,10 @@ class ContinuousModel:
             "residual": self.residual,
             "start_mean": self.start.mean,
             "start_deviation": self.start.deviation,
+            "core": self.core,
         }
         if self.ends is not None:
-            arrays["ends"] = self.ends
+            arrays |= {"ends": self.ends.bounds, "end_reward": np.array([self.ends.reward])}
         page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
         return page_files(_PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
 
@@ -257,18 +270,18 @@ class ContinuousModel:
             order = check_count("order", page["order"], 2)
             if order > 64:
                 raise ValueError(f"order must be at most 64, got {order}.")
-            wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation"}
-            wanted |= {"ends"} & set(arrays)
+            wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation", "core"}
+            wanted |= {"ends", "end_reward"} if "ends" in arrays else set()
             if set(arrays) != wanted:
                 raise ValueError(f"{_TABLES} must hold {listed(sorted(wanted))}.")
-            size = (len(encoder(schema)) - 1,)
             start = Starts(arrays["start_mean"], arrays["start_deviation"])
-            ends = arrays.get("ends")
-            numbers = sum(isinstance(c, Number) for c in schema.state.values())
-            if start.mean.shape != size or start.deviation.shape != size:
-                raise ValueError(f"starts must have shape {size}.")
-            if ends is not None and (ends.ndim != 2 or len(ends) != numbers or not ends.size):
-                raise ValueError(f"ends must have {numbers} rows.")
+            size, numbers = (len(encoder(schema)) - 1,), (len(numbers_of(schema)), 2)
+            shapes = {"start_mean": size, "start_deviation": size, "core": numbers}
+            shapes |= {"ends": numbers, "end_reward": (1,)} if "ends" in arrays else {}
+            for name, shape in shapes.items():
+                if arrays[name].shape != shape:
+                    raise ValueError(f"{name} must have shape {shape}.")
+            ends = Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None
             if not isinstance(page["persons"], int | float):
                 raise ValueError("persons must be a number.")
             return cls(
@@ -278,6 +291,7 @@ class ContinuousModel:
                 covariance=arrays["covariance"],
                 residual=arrays["residual"],
                 start=start,
+                core=arrays["core"],
                 ends=ends,
                 persons=page["persons"],
                 statement=page["statement"],
@@ -286,14 +300,11 @@ class ContinuousModel:
             raise ValueError(f"{_PAGE}: {error}") from None
 
     def _unsure(self, features: FloatArray) -> FloatArray:
-        numbers = len(self.mean.T) - (self.schema.reward is not None)
-        found = np.zeros((len(features), numbers))
-        place = 0
-        for column in self.schema.state.values():
-            if isinstance(column, Number):
-                squares = np.einsum("ij,ij->i", features @ self.covariance[place], features)
-                found[:, place] = np.sqrt(np.maximum(squares, 0.0))
-            place += 1 if isinstance(column, Number) else len(column.values)
+        """Return deviations of predictions of each target; of categories they are 0."""
+        found = np.zeros((len(features), len(self.residual)))
+        for place in np.flatnonzero(target_kinds(self.schema)):
+            squares = np.einsum("ij,ij->i", features @ self.covariance[place], features)
+            found[:, place] = np.sqrt(np.maximum(squares, 0.0))
         return found
 
 

@@ -52,7 +52,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 
 GRAINS: Final = 2.0**24  # of a person
 _LARGEST: Final = 3000  # columns of a row: the bound on rounding holds up to here
-_AT_ONCE: Final = 1 << 17  # rows
+_AT_ONCE: Final = 1 << 14  # rows: arrays of more do not fit a cache
 _CELLS: Final = 1 << 19  # of contributions that are in memory at once
 
 Rows = Callable[[ContinuousLog], FloatArray]
@@ -284,6 +284,11 @@ class MomentStream:
         self._left -= share
 
     @property
+    def left(self) -> float:
+        """The part of the budget that no release has spent."""
+        return self._left
+
+    @property
     def noise(self) -> float:
         """Deviation of the noise for a whole budget; 0 without privacy."""
         return 0.0 if self.mechanism is None else self.mechanism.sigma
@@ -317,14 +322,15 @@ def _checked(rows: object, shape: tuple[int, int]) -> FloatArray:
         each = np.asarray(rows)
         if each.dtype.kind not in "biuf":
             raise TypeError
-        each = each.astype(np.float64)
+        each = each.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         each = np.empty(0)
     if each.shape != shape:  # no message shows how many rows there are
         raise ValueError(
             f"rows must return numbers: a row for each of the log's, of {shape[1]} columns."
         )
-    return np.where(np.isfinite(each), each, 0.0)
+    finite = np.isfinite(each)
+    return each if finite.all() else np.where(finite, each, 0.0)
 
 
 def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
@@ -349,8 +355,10 @@ def _few_persons(rows: FloatArray, offsets: IntArray, amplitude: float) -> Float
     for length in np.unique(lengths[lengths > 0]).tolist():
         first = offsets[:-1][lengths == length]
         own = rows[first[:, None] + np.arange(length)]
-        largest = np.abs(own).max(axis=(1, 2))[:, None, None]
-        own = np.where(largest > 0, own / largest, 0.0)  # so that no square overflows
+        largest = np.maximum(own.max(axis=(1, 2)), -own.min(axis=(1, 2)))[:, None, None]
+        usual = (largest > 1e-100) & (largest < 1e100)
+        if not usual.all():  # squares would be lost: by a person's own numbers alone
+            own = np.where(largest > 0, own / np.where(usual, 1.0, largest), 0.0)
         sums = np.swapaxes(own, 1, 2) @ own
         sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
         flat = sums.reshape(len(first), -1)

@@ -22,13 +22,17 @@ Predict = Callable[[FloatArray, FloatArray], "Predicted"]
 """From states and actions, shapes (N, n_state) and (N, n_columns), to what follows."""
 Reward = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """From states, actions and next states, not clipped to their ranges, to rewards, shape (N,)."""
-Ends = Callable[[FloatArray], BoolArray]
+Over = Callable[[FloatArray], BoolArray]
 """From next states, not clipped, to whether an episode terminates there, shape (N,)."""
 
 MOST_ON_GRID: Final = 5  # numeric dimensions
-_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 15, 5: 9}  # of a grid, by numeric dimensions
-_SWEEPS: Final = 2000
+_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 19, 5: 9}  # of a grid, by numeric dimensions
+_DENSER: Final = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.5, 4: 2.0, 5: 2.0}  # points in the core
+_SWEEPS: Final = 80  # of value iteration, before policies are evaluated
 _RENEWED: Final = 40  # sweeps after which slopes are renewed
+_POLICIES: Final = 40
+_KRYLOV: Final = 60  # steps to evaluate a policy
+_CLOSE: Final = 1e-4  # changes of values, as a part of them
 _SAMPLES: Final = 20_000  # states that a fit by features uses
 
 
@@ -47,6 +51,12 @@ class Predicted:
         The expected reward.
     ends : array, shape (N,)
         The probability that the episode terminates.
+    reward_deviation : array, shape (N,), or None
+        How unsure the reward is; None for not at all.
+    doubt : array, shape (N,), or None
+        The further probability to terminate that a plan takes into account if that is worse.
+    end_reward : float or array, shape (N,)
+        What a step earns that terminates in this way.
     """
 
     state: FloatArray
@@ -54,21 +64,35 @@ class Predicted:
     deviation: FloatArray
     reward: FloatArray
     ends: FloatArray
+    reward_deviation: FloatArray | None = None
+    doubt: FloatArray | None = None
+    end_reward: float | FloatArray = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A grid over the public ranges, with multilinear interpolation between its points."""
+    """A grid over the public ranges, with multilinear interpolation between its points.
+
+    Between the values of ``core``, shape (n, 2), of the numeric columns, points are denser.
+    """
 
     schema: ContinuousSchema
     sizes: tuple[int, ...]
+    axes: tuple[FloatArray, ...]
 
     @classmethod
-    def of(cls, schema: ContinuousSchema) -> "Grid":
+    def of(cls, schema: ContinuousSchema, core: FloatArray | None = None) -> "Grid":
         """Return the grid whose size follows from the number of dimensions."""
-        columns = list(schema.state.values())
-        n = _POINTS[sum(isinstance(c, Number) for c in columns)]
-        return cls(schema, tuple(len(c.values) if isinstance(c, Choice) else n for c in columns))
+        numbers = sum(isinstance(c, Number) for c in schema.state.values())
+        axes, k = [], 0
+        for column in schema.state.values():
+            if isinstance(column, Choice):
+                axes.append(np.arange(float(len(column.values))))
+                continue
+            inner = (column.low, column.high) if core is None else tuple(core[k])
+            axes.append(_axis(column, *inner, _POINTS[numbers], _DENSER[numbers]))
+            k += 1
+        return cls(schema, tuple(map(len, axes)), tuple(axes))
 
     @property
     def _columns(self) -> list[Column]:
@@ -76,11 +100,8 @@ class Grid:
 
     def points(self) -> FloatArray:
         """Return all points, shape (n, n_state), the last column fastest."""
-        axes = [
-            np.arange(float(n)) if isinstance(c, Choice) else np.linspace(c.low, c.high, n)
-            for c, n in zip(self._columns, self.sizes, strict=True)
-        ]
-        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        every = np.meshgrid(*self.axes, indexing="ij")
+        return np.stack(every, axis=-1).reshape(-1, len(self.axes))
 
     def corners(
         self, states: FloatArray, chances: dict[int, FloatArray]
@@ -94,24 +115,35 @@ class Grid:
                 places.append(np.broadcast_to(np.arange(n), (rows, n)))
                 weights.append(chances[i] if i in chances else np.eye(n)[states[:, i].astype(int)])
             else:
-                at = (states[:, i] - column.low) / column.width * (n - 1)
-                base = np.clip(at.astype(np.intp), 0, n - 2)
+                axis = self.axes[i]
+                base = np.clip(np.searchsorted(axis, states[:, i], "right") - 1, 0, n - 2)
+                part = np.clip((states[:, i] - axis[base]) / np.diff(axis)[base], 0, 1)
                 places.append(np.stack([base, base + 1], axis=1))
-                weights.append(np.stack([1 - (at - base), at - base], axis=1))
+                weights.append(np.stack([1 - part, part], axis=1))
         index, weight = np.zeros((len(states), 1), np.intp), np.ones((len(states), 1))
-        for n, place, part in zip(self.sizes, places, weights, strict=True):
+        for n, place, weigh in zip(self.sizes, places, weights, strict=True):
             index = (index[:, :, None] * n + place[:, None, :]).reshape(len(states), -1)
-            weight = (weight[:, :, None] * part[:, None, :]).reshape(len(states), -1)
+            weight = (weight[:, :, None] * weigh[:, None, :]).reshape(len(states), -1)
         return index, weight
 
     def slopes(self, values: FloatArray) -> FloatArray:
         """Return the slope of values along each numeric column, shape (n_state, n); else 0."""
         table = values.reshape(self.sizes)
         found = np.zeros((len(self.sizes), values.size))
-        for i, (column, n) in enumerate(zip(self._columns, self.sizes, strict=True)):
+        for i, column in enumerate(self._columns):
             if isinstance(column, Number):
-                found[i] = np.gradient(table, column.width / (n - 1), axis=i).reshape(-1)
+                found[i] = np.gradient(table, self.axes[i], axis=i).reshape(-1)
         return found
+
+
+def _axis(column: Number, low: float, high: float, n: int, denser: float) -> FloatArray:
+    """Return ``n`` points over a range, ``denser`` times as dense between two values."""
+    edges = np.array([column.low, low, high, column.high])
+    weight = np.diff(edges) * np.array([1.0, denser, 1.0])
+    reach = np.concatenate([[0.0], np.cumsum(weight)]) / weight.sum()
+    kept = np.concatenate([[True], np.diff(edges) > 0])  # where the core reaches the edge
+    found: FloatArray = np.interp(np.linspace(0, 1, n), reach[kept], edges[kept])
+    return found
 
 
 def plan_on_grid(
@@ -121,6 +153,7 @@ def plan_on_grid(
     discount: float,
     caution: float,
     horizon: int,
+    core: FloatArray | None = None,
 ) -> FloatArray:
     """Return the value of each point of `Grid.of`, by value iteration.
 
@@ -136,69 +169,171 @@ def plan_on_grid(
         Deviations of the model's error by which values are lowered, >= 0.
     horizon : int
         Steps after which nothing is earned.
+    core : array, shape (n, 2), optional
+        Of the grid.
     """
-    grid = Grid.of(schema)
-    points = grid.points()
-    sparse: Any = import_module("scipy.sparse")
-    n = len(points)
-    rewards, keeps, moves, unsure = [], [], [], []
-    for action in schema.levels:
-        after = predict(points, np.broadcast_to(action, (n, len(action))))
-        index, weight = grid.corners(after.state, after.chances)
-        starts = np.arange(0, index.size + 1, index.shape[1])
-        moves.append(sparse.csr_matrix((weight.ravel(), index.ravel(), starts), shape=(n, n)))
-        rewards.append(after.reward)
-        keeps.append(discount * (1 - after.ends))
-        unsure.append(after.deviation)
-    values, penalties = np.zeros(n), [np.zeros(n)] * len(moves)
-    for sweep in range(min(horizon, _SWEEPS)):
-        if caution and sweep % _RENEWED == _RENEWED - 1:
-            penalties = [
-                caution * keep * _unsure_value(grid, values, move, deviation)
-                for keep, move, deviation in zip(keeps, moves, unsure, strict=True)
-            ]
-        new = np.max(
-            [
-                r + keep * (move @ values) - penalty
-                for r, keep, move, penalty in zip(rewards, keeps, moves, penalties, strict=True)
-            ],
-            axis=0,
+    return _Steps.of(predict, schema, discount, caution, core).solve(horizon)
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """What each action leads to from each point of a grid, and how values follow from it."""
+
+    grid: Grid
+    rewards: list[FloatArray]
+    keeps: list[FloatArray]  # the discount, 0 where an episode terminates
+    moves: list[Any]  # sparse, to points of the grid
+    deviations: list[FloatArray]
+    doubts: list[FloatArray]
+    end_rewards: list[FloatArray]
+    caution: float
+    discount: float
+
+    @classmethod
+    def of(
+        cls,
+        predict: Predict,
+        schema: ContinuousSchema,
+        discount: float,
+        caution: float,
+        core: FloatArray | None,
+    ) -> "_Steps":
+        """Predict all steps."""
+        grid = Grid.of(schema, core)
+        points, n = grid.points(), int(np.prod(grid.sizes))
+        sparse: Any = import_module("scipy.sparse")
+        steps = cls(grid, [], [], [], [], [], [], caution, discount)
+        for action in schema.levels:
+            after = predict(points, np.broadcast_to(action, (n, len(action))))
+            index, weight = grid.corners(after.state, after.chances)
+            starts = np.arange(0, index.size + 1, index.shape[1], dtype=np.int32)
+            entries = weight.ravel(), index.ravel().astype(np.int32), starts
+            steps.moves.append(sparse.csr_matrix(entries, shape=(n, n)))
+            steps.rewards.append(_safe_reward(after, schema, caution))
+            steps.keeps.append(discount * (1 - after.ends))
+            steps.deviations.append(after.deviation)
+            steps.doubts.append(np.zeros(n) if after.doubt is None else after.doubt)
+            steps.end_rewards.append(np.broadcast_to(np.asarray(after.end_reward, float), (n,)))
+        return steps
+
+    def worth(self, values: FloatArray, penalties: list[FloatArray]) -> FloatArray:
+        """Return what each action is worth in each point, shape (n_actions, n)."""
+        found = np.empty((len(self.moves), len(values)))
+        for k, move in enumerate(self.moves):
+            worth = self.rewards[k] - penalties[k] + self.keeps[k] * (move @ values)
+            found[k] = worth - self.doubts[k] * np.maximum(worth - self.end_rewards[k], 0)
+        return found
+
+    def penalties(self, values: FloatArray) -> list[FloatArray]:
+        """Return by how much each action's worth is lowered, for each point."""
+        if not self.caution:
+            return [np.zeros(len(values))] * len(self.moves)
+        slopes = self.grid.slopes(values)
+        return [
+            self.caution * keep * _unsure_value(slopes, move, deviation)
+            for keep, move, deviation in zip(self.keeps, self.moves, self.deviations, strict=True)
+        ]
+
+    def solve(self, horizon: int) -> FloatArray:
+        """Return values: those of a horizon, or by policy iteration if they are discounted."""
+        values = np.zeros(len(self.rewards[0]))
+        first = horizon if self.discount == 1 else min(horizon, _SWEEPS)
+        penalties = self.penalties(values)
+        for sweep in range(first):
+            if self.caution and sweep % _RENEWED == _RENEWED - 1:
+                penalties = self.penalties(values)
+            new = self.worth(values, penalties).max(axis=0)
+            change, values = float(np.abs(new - values).max()), new
+            if change < _CLOSE * (1 - min(self.discount, 0.999)) * float(np.abs(values).max()):
+                return values
+        for _ in range(_POLICIES if horizon > first else 0):
+            penalties = self.penalties(values)
+            new = self._evaluate(values, self.worth(values, penalties), penalties)
+            change, values = float(np.abs(new - values).max()), new
+            if change < _CLOSE * float(np.abs(values).max()):
+                break
+        return self.worth(values, penalties).max(axis=0) if horizon > first else values
+
+    def _evaluate(
+        self, values: FloatArray, worth: FloatArray, penalties: list[FloatArray]
+    ) -> FloatArray:
+        """Return the values of the policy that takes what is worth most."""
+        sparse: Any = import_module("scipy.sparse")
+        best, every = worth.argmax(axis=0), np.arange(len(values))
+        width = self.moves[0].indices.size // len(values)
+        indices = np.stack([m.indices.reshape(-1, width) for m in self.moves])[best, every]
+        weights = np.stack([m.data.reshape(-1, width) for m in self.moves])[best, every]
+        starts = self.moves[0].indptr
+        move = sparse.csr_matrix((weights.ravel(), indices.ravel(), starts), shape=(len(every),) * 2)
+        keep, reward, penalty, doubt, ended = (
+            np.stack(each)[best, every]
+            for each in (self.keeps, self.rewards, penalties, self.doubts, self.end_rewards)
         )
-        change, values = float(np.abs(new - values).max()), new
-        if change < 1e-4 * (1 + float(np.abs(values).max())) * (1 - min(discount, 0.999)):
+        doubt = np.where(worth[best, every] > ended, doubt, 0.0)
+        keep, reward = keep * (1 - doubt), (reward - penalty) * (1 - doubt) + doubt * ended
+        return _solved(lambda v: v - keep * (move @ v), reward, values)
+
+
+def _solved(
+    apply: Callable[[FloatArray], FloatArray], wanted: FloatArray, guess: FloatArray
+) -> FloatArray:
+    """Return about the solution of a linear system, by BiCGSTAB (van der Vorst, 1992)."""
+    found, rest = guess.copy(), wanted - apply(guess)
+    shadow, enough = rest.copy(), _CLOSE * 0.1 * float(np.linalg.norm(wanted))
+    along, rho = rest.copy(), float(rest @ rest)
+    best, least = guess, float(np.linalg.norm(rest))
+    for _ in range(_KRYLOV):
+        if least <= enough or rho == 0:
             break
-    return values
+        turned = apply(along)
+        alpha = rho / float(shadow @ turned)
+        half = rest - alpha * turned
+        again = apply(half)
+        omega = float(again @ half) / max(float(again @ again), 1e-300)
+        found = found + alpha * along + omega * half
+        rest = half - omega * again
+        size = float(np.linalg.norm(rest))
+        if not size < np.inf:
+            break
+        if size < least:
+            best, least = found, size
+        before, rho = rho, float(shadow @ rest)
+        along = rest + rho / before * alpha / omega * (along - omega * turned)
+    return best
 
 
-def _unsure_value(grid: Grid, values: FloatArray, move: Any, deviation: FloatArray) -> FloatArray:
-    slopes = grid.slopes(values)
-    squares = sum(
-        (move @ slope * deviation[:, i]) ** 2 for i, slope in enumerate(slopes) if slope.any()
-    )
+def _safe_reward(after: Predicted, schema: ContinuousSchema, caution: float) -> FloatArray:
+    """Return rewards, lowered where they are unsure, within their public range."""
+    if after.reward_deviation is None or schema.reward is None:
+        return after.reward
+    low = schema.reward.low
+    return np.maximum(after.reward - caution * after.reward_deviation, np.minimum(low, after.reward))
+
+
+def _unsure_value(slopes: FloatArray, move: Any, deviation: FloatArray) -> FloatArray:
+    squares = np.zeros(len(deviation))
+    for i, slope in enumerate(slopes):
+        if slope.any():
+            squares += (move @ slope * deviation[:, i]) ** 2
     return np.sqrt(squares)
 
 
 def worth_on_grid(
     predict: Predict,
     schema: ContinuousSchema,
-    values: FloatArray,
     *,
     discount: float,
     caution: float,
+    horizon: int,
+    core: FloatArray | None = None,
 ) -> FloatArray:
-    """Return what each action is worth in each point of `Grid.of`, shape (n, n_actions)."""
-    grid = Grid.of(schema)
-    points, slopes = grid.points(), grid.slopes(values)
-    worth = np.empty((len(points), schema.n_actions))
-    for k, action in enumerate(schema.levels):
-        after = predict(points, np.broadcast_to(action, (len(points), len(action))))
-        index, weight = grid.corners(after.state, after.chances)
-        ahead = (weight * values[index]).sum(axis=1)
-        if caution:
-            steep = np.stack([(weight * s[index]).sum(axis=1) for s in slopes], axis=1)
-            ahead -= caution * np.sqrt(((steep * after.deviation) ** 2).sum(axis=1))
-        worth[:, k] = after.reward + discount * (1 - after.ends) * ahead
-    return worth
+    """Return what each action is worth in each point of `Grid.of`, shape (n, n_actions).
+
+    Arguments are those of `plan_on_grid`.
+    """
+    steps = _Steps.of(predict, schema, discount, caution, core)
+    values = steps.solve(horizon)
+    return np.ascontiguousarray(steps.worth(values, steps.penalties(values)).T)
 
 
 def plan_by_features(

@@ -11,12 +11,11 @@ from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel, load_page, page_files, save_page
 from privrl.continuous.planning import (
     MOST_ON_GRID,
-    Ends,
     Grid,
+    Over,
     Predicted,
     Reward,
     plan_by_features,
-    plan_on_grid,
     worth_on_grid,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
@@ -47,6 +46,8 @@ class ContinuousPolicy:
         weights of features.
     worth : array, shape (n, n_actions)
         The worth of each action.
+    core : array, shape (n, 2)
+        Of the grid.
     discount : float
         That it was planned for.
     statement : dict or None
@@ -56,6 +57,7 @@ class ContinuousPolicy:
     schema: ContinuousSchema
     kind: str
     worth: FloatArray
+    core: FloatArray
     discount: float
     statement: dict[str, Any] | None
 
@@ -64,7 +66,7 @@ class ContinuousPolicy:
             raise ValueError("kind must be 'grid' or 'features'.")
         rows = len(_basis(self.schema))
         if self.kind == "grid":
-            rows = int(np.prod(Grid.of(self.schema).sizes))
+            rows = int(np.prod(Grid.of(self.schema, self.core).sizes))
         worth = np.array(self.worth, np.float64)
         if worth.shape != (rows, self.schema.n_actions):
             raise ValueError(f"worth must have shape {(rows, self.schema.n_actions)}.")
@@ -82,7 +84,7 @@ class ContinuousPolicy:
         """
         states = self.schema.inside(np.atleast_2d(np.asarray(state, np.float64)))
         if self.kind == "grid":
-            index, weight = Grid.of(self.schema).corners(states, {})
+            index, weight = Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])
         else:
             worth = _basis(self.schema)(states) @ self.worth
@@ -115,7 +117,7 @@ class ContinuousPolicy:
             _FORMAT,
             statement=self.statement,
             entries=page,
-            arrays={"worth": self.worth},
+            arrays={"worth": self.worth, "core": self.core},
         )
 
     @classmethod
@@ -131,12 +133,13 @@ class ContinuousPolicy:
         """
         page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
         try:
-            if set(arrays) != {"worth"}:
-                raise ValueError("tables.npz must hold worth alone.")
+            if set(arrays) != {"worth", "core"}:
+                raise ValueError("tables.npz must hold worth and core.")
             return cls(
                 schema=ContinuousSchema.of(page["schema"]),
                 kind=page["kind"],
                 worth=arrays["worth"],
+                core=arrays["core"],
                 discount=page["discount"],
                 statement=page["statement"],
             )
@@ -152,7 +155,7 @@ def plan_continuous(
     model: ContinuousModel,
     *,
     reward: Reward | None = None,
-    ends: Ends | None = None,
+    ends: Over | None = None,
     discount: float = 0.99,
     caution: float = 0.25,
 ) -> ContinuousPolicy:
@@ -189,8 +192,14 @@ def plan_continuous(
         worth = plan_by_features(predict, schema, basis, discount=min(discount, 0.99))
     else:
         kind = "grid"
-        values = plan_on_grid(predict, schema, discount=discount, caution=caution, horizon=2000)
-        worth = worth_on_grid(predict, schema, values, discount=discount, caution=caution)
+        worth = worth_on_grid(
+            predict, schema, discount=discount, caution=caution, horizon=2000, core=model.core
+        )
     return ContinuousPolicy(
-        schema=schema, kind=kind, worth=worth, discount=discount, statement=model.statement
+        schema=schema,
+        kind=kind,
+        worth=worth,
+        core=model.core,
+        discount=discount,
+        statement=model.statement,
     )

@@ -126,19 +126,29 @@ def update(before: Weights, seen: Round, gram: FloatArray) -> tuple[Weights, Flo
     return Weights(mean, covariance), left
 
 
-def log_evidence(seen: Round, gram: FloatArray, target: int, prior: FloatArray) -> float:
-    """Return the log evidence of a prior covariance of ``beta`` for one target."""
-    d = len(gram)
-    cross = seen.moments[:d, d + target]
+def log_evidence(
+    seen: Round, gram: FloatArray, target: int, priors: list[FloatArray], factors: FloatArray
+) -> FloatArray:
+    """Return the log evidence of prior covariances of ``beta``, each times each factor.
+
+    The covariance of what was released is ``factor A + N``, where A follows from a prior and N
+    from the noise: one eigenvalue problem for all factors. Shape (n_priors, n_factors).
+    """
+    d, cross = len(gram), seen.moments[: len(gram), len(gram) + target]
     square = max(float(seen.moments[d + target, d + target]), seen.noise)
-    noise = seen.noise**2 / 2 * ((1 + np.trace(prior)) * np.eye(d) + prior)
     total = max(float(np.trace(seen.moments)), 1.0)
-    noise += square / total * positive_part(gram) + 1e-12 * total * np.eye(d)
-    covariance = gram @ prior @ gram + noise
-    sign, log_det = np.linalg.slogdet(covariance)
-    if sign <= 0:
-        return -np.inf
-    return float(-0.5 * (log_det + cross @ np.linalg.solve(covariance, cross)))
+    noise = (seen.noise**2 / 2 + 1e-12 * total) * np.eye(d) + square / total * positive_part(gram)
+    values, vectors = np.linalg.eigh(noise)
+    values = np.maximum(values, 1e-15 * values[-1])
+    root = vectors / np.sqrt(values)
+    found = np.empty((len(priors), len(factors)))
+    for k, prior in enumerate(priors):
+        size = seen.noise**2 / 2 * (np.trace(prior) * np.eye(d) + prior)
+        strong, turned = np.linalg.eigh(root.T @ (gram @ prior @ gram + size) @ root)
+        spread = np.maximum(strong, 0) * factors[:, None] + 1
+        along = turned.T @ (root.T @ cross)
+        found[k] = -0.5 * (np.log(spread) + along**2 / spread).sum(axis=1)
+    return np.where(np.isfinite(found), found, -np.inf)
 
 
 def whitened(transform: FloatArray, gram: FloatArray, noise: float, power: float) -> FloatArray:

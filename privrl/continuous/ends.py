@@ -1,0 +1,199 @@
+"""Where there are data, and where episodes terminate: from a few small histograms by column.
+
+Ends are bounds on single columns, beyond which every episode terminates. They are found in two
+steps. First, a histogram of each column over the states in which episodes terminate: most steps
+take no part in it. Then, for the outer bins in which these are, finer histograms of all steps tell
+a bound, beyond which no episode goes on, from a column that is merely large at an end.
+
+Where nobody was, nobody knows whether episodes terminate. There plans fear a chance to terminate in
+each step, if that is worse than to go on. (MOReL, Kidambi et al., 2020, lets all episodes terminate
+where models are unsure; then no action there is better than another, not even to come back.)
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from privrl.continuous.encoding import bins_of, numbers_of
+from privrl.continuous.log import ContinuousLog
+from privrl.continuous.moments import MomentStream
+from privrl.continuous.schema import ContinuousSchema
+from privrl.numerics.typing import BoolArray, FloatArray
+
+BINS: Final = 24  # of a column
+_FINE: Final = 12  # of an outer part of a column
+NEVER: Final = 1e300  # a bound that no state is beyond
+HAZARD: Final = 0.05  # the chance in each step to terminate that plans fear where nobody was
+_SURE: Final = 3.0  # deviations of noise above which something is there
+_BOUND: Final = 2.0  # the same for a bound, where episodes are known to terminate
+_RARE: Final = 0.002  # of all visits, below which nobody was there
+_WIDER: Final = 0.35  # of the width in which somebody was, on either side: models reach further
+_OFTEN: Final = 2.5  # times as often as elsewhere: where episodes may terminate
+_MOSTLY: Final = 0.8  # of steps beyond a bound terminate
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Where episodes terminate.
+
+    Attributes
+    ----------
+    bounds : array, shape (n, 2)
+        An episode terminates where a numeric column is at most the first or at least the second.
+        `NEVER`, and minus it, where a side has no end.
+    reward : float
+        Of a step at which an episode terminates.
+    """
+
+    bounds: FloatArray
+    reward: float
+
+    def over(self, numbers: FloatArray) -> BoolArray:
+        """Return where episodes terminate, shape (N,), for numeric columns, shape (N, n)."""
+        beyond = (numbers <= self.bounds[:, 0]) | (numbers >= self.bounds[:, 1])
+        found: BoolArray = beyond.any(axis=1)
+        return found
+
+
+def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArray:
+    """Return where a column is outside of its core, on a side without a learned end, (N,)."""
+    low, high = np.ones((2, len(core)), np.bool_)
+    if ends is not None:
+        low, high = np.abs(ends.bounds.T) == NEVER
+    beyond = (low & (numbers < core[:, 0])) | (high & (numbers > core[:, 1]))
+    found: BoolArray = beyond.any(axis=1)
+    return found
+
+
+def release_visits(
+    stream: MomentStream, schema: ContinuousSchema, share: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return a histogram of each numeric column, (n, BINS), and where data are, (n, 2).
+
+    That is somewhat wider than between the outermost bins which, with all further out, hold more
+    than noise and a few visits.
+    """
+    columns = numbers_of(schema)
+    whole = np.array([[c.low, c.high] for _, c in columns]).reshape(-1, 2)
+    if not columns:
+        return np.zeros((0, BINS)), whole
+
+    def rows(part: ContinuousLog) -> FloatArray:
+        found = np.zeros((len(part.state), len(columns), BINS))
+        for k, (i, column) in enumerate(columns):
+            found[np.arange(len(found)), k, bins_of(column, part.state[:, i], BINS)] = 1
+        return found.reshape(len(part.state), -1)
+
+    counts, noise = stream.count(rows, BINS * len(columns), share)
+    counts = counts.reshape(-1, BINS)
+    unsure = _SURE * noise * np.sqrt(np.arange(1, BINS + 1))
+    for k, (_, column) in enumerate(columns):
+        least = np.maximum(unsure, _RARE * counts[k].sum())
+        outer = [np.flatnonzero(np.cumsum(side) > least) for side in (counts[k], counts[k][::-1])]
+        if all(map(len, outer)) and not column.periodic:
+            first, last = outer[0][0], BINS - outer[1][0]
+            low, high = column.low + column.width / BINS * np.array([first, max(last, first + 1)])
+            more = _WIDER * (high - low)
+            whole[k] = max(low - more, column.low), min(high + more, column.high)
+    return np.maximum(counts, 0.0), whole
+
+
+def release_ends(
+    stream: MomentStream, schema: ContinuousSchema, visits: FloatArray, share: float
+) -> Ends | None:
+    """Return where episodes terminate, from two releases of half of a share; None if nowhere."""
+    counts, noise = _where_over(stream, schema, share / 2)
+    sides = _sides(counts, noise, visits)
+    if not sides:
+        return None
+    going, over, reward, noise = _beyond(stream, schema, sides, share / 2)
+    bounds = np.array([[-NEVER, NEVER]] * len(counts))
+    for (k, upper, inner), on, off in zip(sides, going, over, strict=True):
+        column = numbers_of(schema)[k][1]
+        total, rest = np.cumsum(off), np.cumsum(np.maximum(on, 0))  # from the edge inwards
+        likely = np.cumsum(off - on) - _BOUND * noise * np.sqrt(2 * np.arange(1, _FINE + 1))
+        likely[total < _MOSTLY * (total + rest)] = -np.inf
+        best = int(np.argmax(likely))
+        if likely[best] > 0:
+            reach = inner / BINS * column.width * (best + 1) / _FINE
+            bounds[k, int(upper)] = column.high - reach if upper else column.low + reach
+    return Ends(bounds, reward)
+
+
+def most_cells(schema: ContinuousSchema) -> int:
+    """Return how many columns a row of `release_ends` has at most."""
+    return 2 + 2 * BINS * len(numbers_of(schema))
+
+
+def _where_over(
+    stream: MomentStream, schema: ContinuousSchema, share: float
+) -> tuple[FloatArray, float]:
+    """Return histograms of states in which episodes terminate, shape (n, BINS)."""
+    columns = numbers_of(schema)
+
+    def rows(part: ContinuousLog) -> FloatArray:
+        assert part.terminated is not None
+        found = np.zeros((len(part.state), len(columns), BINS))
+        over = np.flatnonzero(part.terminated)
+        for k, (i, column) in enumerate(columns):
+            found[over, k, bins_of(column, part.next_state[over, i], BINS)] = 1
+        return found.reshape(len(part.state), -1)
+
+    counts, noise = stream.count(rows, max(BINS * len(columns), 1), share)
+    return counts[: BINS * len(columns)].reshape(-1, BINS), noise
+
+
+def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[tuple[int, bool, int]]:
+    """Return outer parts of columns where episodes terminate often: column, side, and bins.
+
+    A part reaches from the edge to one bin beyond a run of bins that hold more than noise, and a
+    larger part of the states in which episodes terminate than of all states.
+    """
+    sides = []
+    for k, (over, all_) in enumerate(zip(counts, visits, strict=True)):
+        usual = all_ / max(float(all_.sum()), 1e-300) * max(float(over.sum()), 0.0)
+        often = over > np.maximum(_SURE * noise, _OFTEN * usual)
+        for upper in (False, True):
+            some = np.flatnonzero(often[::-1] if upper else often)
+            if len(some) and some[0] < BINS // 2:
+                gaps = np.flatnonzero(np.diff(some) > 1)
+                inner = int(some[gaps[0] if len(gaps) else -1]) + 2
+                sides.append((k, upper, min(inner, BINS // 2)))
+    return sides
+
+
+def _beyond(
+    stream: MomentStream,
+    schema: ContinuousSchema,
+    sides: list[tuple[int, bool, int]],
+    share: float,
+) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return steps that go on and that terminate, by side and distance from the edge.
+
+    And the mean reward of steps that terminate, and the noise.
+    """
+    columns, span = numbers_of(schema), schema.reward
+
+    def rows(part: ContinuousLog) -> FloatArray:
+        assert part.terminated is not None
+        n, over = len(part.state), part.terminated
+        found = np.zeros((n, 2, len(sides), _FINE))
+        for s, (k, upper, inner) in enumerate(sides):
+            i, column = columns[k]
+            at = part.next_state[:, i]
+            far = ((column.high - at) if upper else (at - column.low)) / column.width * BINS / inner
+            place = np.minimum((far * _FINE).astype(np.intp), _FINE - 1)
+            inside = np.flatnonzero(far < 1)
+            found[inside, over[inside].astype(np.intp), s, place[inside]] = 1
+        earned = np.zeros((n, 2))
+        earned[:, 0] = over
+        if part.reward is not None and span is not None:
+            earned[:, 1] = np.where(over, (part.reward - span.low) / span.width, 0.0)
+        return np.concatenate([found.reshape(n, -1), earned], axis=1)
+
+    counts, noise = stream.count(rows, 2 * _FINE * len(sides) + 2, share)
+    share_of = float(np.clip(counts[-1] / max(counts[-2], noise, 1e-300), 0, 1))
+    reward = 0.0 if span is None else span.low + share_of * span.width
+    going, over = counts[:-2].reshape(2, len(sides), _FINE)
+    return going, over, reward, noise
