@@ -19,8 +19,8 @@ import numpy as np
 from privrl.continuous.encoding import gram_span, row_by_row, target_units, targets
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
-from privrl.continuous.moments import sums_by_person, sums_by_row
-from privrl.continuous.planning import MOST_ON_GRID, Predicted, plan_on_grid, worth_on_grid
+from privrl.continuous.moments import GRAINS, sums_by_person, sums_by_row
+from privrl.continuous.planning import Predicted, worth_on_grid
 from privrl.continuous.posterior import (
     Round,
     Weights,
@@ -131,7 +131,7 @@ class Belief:
         return self.counts.size + 2
 
     def contributions(self, steps: ContinuousLog, *, by_episode: bool) -> FloatArray:
-        """Return the sum of contributions, in grains: the upper triangle, and the counts.
+        """Return the sum of contributions: the upper triangle, and the counts.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Belief:
             matrix += sums_by_row(z[~over], math.sqrt(1 - _VISITS))
             counts += sums_by_row(cells[~over], math.sqrt(_VISITS), counts=True)
             counts += sums_by_row(cells[over], 1.0, counts=True)
-        return np.concatenate([matrix[np.triu_indices(n)], counts])
+        return np.concatenate([matrix[np.triu_indices(n)], counts]) / GRAINS
 
     def _rows(self, steps: ContinuousLog) -> FloatArray:
         changes = targets(steps)
@@ -178,7 +178,7 @@ class Belief:
         assert steps.reward is not None
         part = (steps.reward - reward.low) / reward.width
         ends[over] = np.stack([part, 1 - part], axis=1)[over]
-        return np.concatenate([found.reshape(len(every), -1), ends], axis=1)
+        return np.concatenate([found.reshape(len(every), self.counts.size), ends], axis=1)
 
     def after(self, matrix: FloatArray, counts: FloatArray, noise: float, by_episode: bool) -> "Belief":
         """Return what is known after a batch, of which noisy sums were released."""
@@ -268,8 +268,7 @@ class Belief:
                 reward = np.where(reached, low + width * part, reward)
             return Predicted(after, {}, np.zeros(after.shape), reward, over)
 
-        values = plan_on_grid(predict, schema, discount=discount, caution=0.0, horizon=horizon)
-        return worth_on_grid(predict, schema, values, discount=discount, caution=0.0)
+        return worth_on_grid(predict, schema, discount=discount, caution=0.0, horizon=horizon)
 
 
 def _bins(schema: ContinuousSchema, states: FloatArray) -> IntArray:

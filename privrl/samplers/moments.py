@@ -51,7 +51,7 @@ from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import PaidSampler
 
-GRAINS: Final = 2.0**24  # of a contribution of norm 1
+GRAINS: Final = 2.0**24  # of a contribution of norm 1: data are whole numbers of them
 _LARGEST: Final = 2.0**53  # grains, up to which sums are exact
 _MOST_COLUMNS: Final = 3000  # the bound on rounding holds up to here
 
@@ -180,7 +180,7 @@ class MomentSampler(PaidSampler):
         return self.columns * (self.columns + 1) // 2 + self.cells
 
     def check(self, counts: FloatArray) -> None:
-        """Check a batch, shape (size,), in whole grains.
+        """Check a batch, shape (size,), in contributions: whole multiples of 2^-24.
 
         Raises
         ------
@@ -192,9 +192,9 @@ class MomentSampler(PaidSampler):
             raise ValueError(f"updates must be at most {self.updates}, which are all done.")
         if counts.shape != (self.size,):
             raise ValueError(f"counts must have shape {(self.size,)}, got {counts.shape}.")
-        whole = np.isfinite(counts).all() and bool((counts == np.rint(counts)).all())
-        if not whole or np.abs(counts).max() > _LARGEST:
-            raise ValueError("counts must be whole numbers of grains, of which sums are exact.")
+        grains = counts * GRAINS
+        if not ((grains == np.rint(grains)).all() and (np.abs(grains) <= _LARGEST).all()):
+            raise ValueError("counts must be multiples of 2**-24, of which sums are exact.")
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Moments:
         """Release the noisy sums of a batch; call it through `privrl.samplers.draw`."""
@@ -215,7 +215,7 @@ class MomentSampler(PaidSampler):
         apart = int(beside.sum())
         noise[beside] = gaussian_on_grid(grains / math.sqrt(2), apart, rng)
         noise[~beside] = gaussian_on_grid(grains, self.size - apart, rng)
-        noisy = (counts + noise) / GRAINS
+        noisy = counts + noise / GRAINS
         matrix = np.zeros((n, n))
         matrix[upper] = noisy[: len(off)]
         matrix += np.triu(matrix, 1).T
