@@ -1,4 +1,4 @@
-"""The agent for observations that are real numbers: it learns a model and plans in it, without bins.
+"""The agent for observations that are real numbers: it learns a model and plans, without bins.
 
 It keeps the steps of a batch of episodes, releases noisy moments of them on a public schedule
 (`privrl.samplers.moments`), and plans for the mean of the posterior (`privrl.continuous.online`).
@@ -8,6 +8,9 @@ as well: steps that no plan chose keep the model right elsewhere.
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 from threading import RLock
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
@@ -25,7 +28,6 @@ from privrl.continuous.online import Belief, order_for
 from privrl.continuous.planning import MOST_ON_GRID, Grid
 from privrl.continuous.policy import ContinuousPolicy
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
-from privrl.costs.base import Cost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
@@ -54,6 +56,48 @@ class ContinuousStep(NamedTuple):
     reward: float
     next_state: FloatArray
     terminated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousPlayer:
+    """A policy for continuous states, to be played in an environment within its public ranges.
+
+    Attributes
+    ----------
+    policy : ContinuousPolicy
+    horizon : int
+        Steps of an episode at most.
+    env : str
+        The environment's id.
+    """
+
+    policy: ContinuousPolicy
+    horizon: int
+    env: str = ""
+    first_action: int = 0
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], env: gym.Env[Any, Any], name: str) -> Self:
+        """Return the policy of a folder, to be played in an environment."""
+        return cls(ContinuousPolicy.load(folder), limits_of(env)[0], name)
+
+    def check_fits(self, env: gym.Env[Any, Any]) -> None:
+        """Raise ValueError if an environment has other states or actions."""
+        schema = self.policy.schema
+        n, actions = schema.n_state, getattr(env.action_space, "n", None)
+        if env.observation_space.shape != (n,) or actions != schema.n_actions:
+            raise ValueError(
+                f"env must have the policy's {n} numbers and {schema.n_actions} actions, got "
+                f"{env.observation_space} and {env.action_space}; make it as it was for training."
+            )
+
+    def predict(self, observation: Any, step: int) -> tuple[int, int]:
+        """Return the number of the action in a state, and the next step."""
+        return int(self.policy.act(observation)), step + 1
+
+    def action_name(self, action: int) -> str:
+        """Return the values of an action."""
+        return ", ".join(f"{value:g}" for value in self.policy.schema.levels[action])
 
 
 class _Choose:
@@ -167,8 +211,8 @@ class ContinuousAgent:
         self._half_done: str | None = None
         self._policy: ContinuousPolicy | None = None
         self._choose: _Choose | None = None
-        self._paid = False
-        self._random, self._repeats, self._action, self._step, self._ended = True, False, -1, 0, True
+        self._random, self._repeats, self._action = True, False, -1
+        self._step, self._ended = 0, True
         self.episodes_done = self.draws = 0
         self.env: Ranged | None = None
 
@@ -225,9 +269,10 @@ class ContinuousAgent:
             raise ValueError("policy does not exist before the second draw; call learn first.")
         return self._policy
 
-    def to_policy(self) -> ContinuousPolicy:
-        """Return `policy`, which can be saved."""
-        return self.policy
+    def to_policy(self, caveats: Sequence[str] = ()) -> ContinuousPolicy:
+        """Return `policy`, which can be saved, with caveats in its statement."""
+        statement = dict(self.policy.statement or {}) | {"caveats": list(caveats)}
+        return replace(self.policy, statement=statement)
 
     def learn(
         self,

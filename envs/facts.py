@@ -41,7 +41,13 @@ _CHANGE_NOTHING: tuple[type, ...] = (  # of states, actions and rewards
     wrappers.TimeLimit,
     InRange,
 )
-_RENUMBER = (Discretised, FlattenActions, FlattenDiscrete, Position, Ranged)  # rewards stay as they are
+_RENUMBER = (
+    Discretised,
+    FlattenActions,
+    FlattenDiscrete,
+    Position,
+    Ranged,
+)  # rewards stay as they are
 
 Outcome = tuple[float, int, float, bool]
 Playable = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP

@@ -153,7 +153,13 @@ class Ranged(gym.Wrapper[NDArray[np.float64], np.int64, Any, Any], gym.utils.Rec
         self.observation_space = Box(low, high, dtype=np.float64)
         self.actions = _values_of_actions(env.action_space)
         space = env.action_space
-        n = int(space.n) if isinstance(space, Discrete) else 0 if self.actions is None else len(self.actions)
+        n = (
+            int(space.n)
+            if isinstance(space, Discrete)
+            else 0
+            if self.actions is None
+            else len(self.actions)
+        )
         self.action_space = Discrete(n)
 
     def reset(self, **options: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:

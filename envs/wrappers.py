@@ -258,8 +258,8 @@ def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, An
         are a MiniGrid's (`privrl.envs.minigrid.Position`), and actions of a finite space
         (`FlattenActions`).
     bins : str, optional
-        What a Box is cut into, see `privrl.envs.bins.edges_of`; ``"public"``, the default, are those that
-        `privrl.envs.bins.PUBLIC_BINS` has for the environment's id.
+        What a Box is cut into, see `privrl.envs.bins.edges_of`; by default, or if ``"public"``, the
+        bins that `privrl.envs.bins.PUBLIC_BINS` has for the environment's id.
 
     Raises
     ------

@@ -60,7 +60,11 @@ RELATIONS: dict[str, Callable[[int, bool], Relation]] = {
 
 
 def make_env(
-    name: str, args: Sequence[str] = (), *, bins: str | None = None, horizon: int | None = None,
+    name: str,
+    args: Sequence[str] = (),
+    *,
+    bins: str | None = None,
+    horizon: int | None = None,
     ranges: str | None = None,
     continuous: bool = False,
 ) -> "gym.Env[Any, Any]":

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- lines of the page have 120 columns
 """Make docs/results/online.md and its CSV: agents that learn while they act, with and without bins.
 
     python docs/make/online.py                                 # the page from the CSV
@@ -11,6 +12,7 @@ import argparse
 import csv
 import math
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -19,7 +21,7 @@ from pages import fill
 
 from privrl.experiments.names import make_env
 from privrl.experiments.training import TrainSpec, run_training
-from privrl.experiments.training.playing import ContinuousPlayer, play_policy
+from privrl.experiments.training.playing import play_policy
 
 DOCS = Path(__file__).parents[1]
 CSV = DOCS / "results" / "online.csv"
@@ -29,18 +31,14 @@ EPSILONS = (1.0, 10.0)
 _PLAYED = 100
 
 
-def measure_one(task: str, episodes: int, epsilon: float, relation: str, states: str, seed: int) -> list[str]:
+def measure_one(spec: TrainSpec) -> list[str]:
     """Return mean returns: of all episodes, of the last tenth, and of the policy in new ones."""
-    bins = "public" if states == "bins" else None
-    spec = TrainSpec(env=task, episodes=episodes, epsilon=epsilon, relation=relation, bins=bins, seed=seed)
     result = run_training(spec)
-    env = make_env(task, bins=bins, continuous=True)
-    policy = result.policy
-    if states == "numbers":
-        policy = ContinuousPlayer(policy, result.horizon, task)
-    played = play_policy(policy, env, _PLAYED, np.random.default_rng(seed)).mean()
+    env = make_env(spec.env, bins=spec.bins, continuous=True)
+    played = play_policy(result.policy, env, _PLAYED, np.random.default_rng(spec.seed)).mean()
     earned = result.record["reward"]
-    return [f"{value:.2f}" for value in (earned.mean(), earned.tail(episodes // 10).mean(), played)]
+    means = (earned.mean(), earned.tail(spec.episodes // 10).mean(), played)
+    return [f"{value:.2f}" for value in means]
 
 
 def read(path: Path) -> list[tuple[str, ...]]:
@@ -56,17 +54,23 @@ def measure(path: Path, options: argparse.Namespace) -> None:
     if not path.exists():
         path.write_text(",".join(FIELDS) + "\n")
     done = {row[:6] for row in read(path)}
-    for seed in range(options.seeds):
-        for task in options.tasks:
-            for epsilon in options.epsilons:
-                for states in options.states:
-                    key = (task, str(options.episodes), str(epsilon), options.relation, states, str(seed))
-                    if key in done or (task == "Pendulum-v1" and states == "bins"):
-                        continue
-                    values = measure_one(task, options.episodes, epsilon, options.relation, states, seed)
-                    print(*key, *values, flush=True)
-                    with path.open("a", newline="") as file:
-                        csv.writer(file).writerow([*key, *values])
+    choices = product(range(options.seeds), options.tasks, options.epsilons, options.states)
+    for seed, task, epsilon, states in choices:
+        key = (task, str(options.episodes), str(epsilon), options.relation, states, str(seed))
+        if key in done or (task == "Pendulum-v1" and states == "bins"):
+            continue
+        spec = TrainSpec(
+            env=task,
+            episodes=options.episodes,
+            epsilon=epsilon,
+            relation=options.relation,
+            bins="public" if states == "bins" else None,
+            seed=seed,
+        )
+        values = measure_one(spec)
+        print(*key, *values, flush=True)
+        with path.open("a", newline="") as file:
+            csv.writer(file).writerow([*key, *values])
 
 
 def _shown(values: list[float]) -> str:
@@ -87,7 +91,9 @@ def table(rows: list[tuple[str, ...]]) -> str:
         for states in ("bins", "numbers"):
             found = cells.get((task, episodes, epsilon, relation, states), [])
             parts += [_shown(list(each)) for each in zip(*found, strict=True)] or ["", "", ""]
-        seeds = [len(cells.get((task, episodes, epsilon, relation, s), [])) for s in ("bins", "numbers")]
+        seeds = [
+            len(cells.get((task, episodes, epsilon, relation, s), [])) for s in ("bins", "numbers")
+        ]
         lines.append(f"| {' | '.join([*parts, f'{seeds[0]}, {seeds[1]}'])} |")
     head = "| Task, episodes | Epsilon | Unit | Bins: all | last tenth | policy | Numbers: all | last tenth | policy | Seeds |"
     return f"{head}\n|{'---|' * 10}\n" + "\n".join(lines)

@@ -1,14 +1,13 @@
 """Playing a policy that was saved: what it earns, and what it looks like."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
+from privrl.agents.continuous import ContinuousPlayer
 from privrl.agents.policies import Policy
-from privrl.continuous import ContinuousPolicy
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray
@@ -33,24 +32,6 @@ class Moment(NamedTuple):
     total: float
 
 
-@dataclass(frozen=True, eq=False)
-class ContinuousPlayer:
-    """A policy for continuous states, to be played in its environment within public ranges."""
-
-    policy: ContinuousPolicy
-    horizon: int
-    env: str
-    first_action: int = 0
-
-    def predict(self, observation: Any, step: int) -> tuple[int, int]:
-        """Return the number of the action in a state, and the next step."""
-        return int(self.policy.act(observation)), step + 1
-
-    def action_name(self, action: int) -> str:
-        """Return the values of an action."""
-        return ", ".join(f"{value:g}" for value in self.policy.schema.levels[action])
-
-
 Played = Policy | ContinuousPlayer
 
 
@@ -72,7 +53,7 @@ def moments(policy: Played, env: gym.Env[Any, Any], seed: int | None = None) -> 
         If the policy is for another number of states or actions.
     """
     if isinstance(policy, ContinuousPlayer):
-        _check_ranges(policy.policy, env)
+        policy.check_fits(env)
     else:
         _check_sizes(policy, env)
     observation, _ = env.reset(seed=seed)
@@ -93,15 +74,6 @@ def _check_sizes(policy: Policy, env: gym.Env[Any, Any]) -> None:
         raise ValueError(
             f"env must have the policy's {policy.n_states} states and {policy.n_actions} actions, "
             f"got {env.observation_space} and {env.action_space}; make it as it was for training."
-        )
-
-
-def _check_ranges(policy: ContinuousPolicy, env: gym.Env[Any, Any]) -> None:
-    n, actions = policy.schema.n_state, getattr(env.action_space, "n", None)
-    if env.observation_space.shape != (n,) or actions != policy.schema.n_actions:
-        raise ValueError(
-            f"env must have the policy's {n} numbers and {policy.schema.n_actions} actions, got "
-            f"{env.observation_space} and {env.action_space}; make it as it was for training."
         )
 
 

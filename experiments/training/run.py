@@ -2,7 +2,7 @@
 
 import copy
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import gymnasium as gym
@@ -11,12 +11,11 @@ import pandas as pd
 
 from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
 from privrl.agents.checkpoints import Checkpoint
-from privrl.agents.continuous import ContinuousAgent, train_continuous
+from privrl.agents.continuous import ContinuousAgent, ContinuousPlayer, train_continuous
 from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.policies import Policy
 from privrl.agents.tabular import TabularAgent
 from privrl.agents.training import Callback, Earned, Environment, run
-from privrl.continuous import ContinuousPolicy
 from privrl.envs import Ranged, TabularMDP
 from privrl.envs.bins import PUBLIC, check_bins
 from privrl.envs.facts import PublicFacts, limits_of, public_facts, tables_hold
@@ -34,7 +33,6 @@ from privrl.files.plain import lookup
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
-
 
 _USUAL: Final = Method(agent="sparse-psrl")
 
@@ -157,10 +155,8 @@ class TrainResult(InHtml):
 
     Attributes
     ----------
-    policy : Policy or ContinuousPolicy
+    policy : Policy or ContinuousPlayer
         The private policy: an action for each step and state, and what it cost.
-    horizon : int
-        Steps of an episode at most.
     record : pandas.DataFrame
         The agent's rewards, see `privrl.experiments.train`; the guarantee does not cover them.
     guarantee : dict
@@ -173,8 +169,7 @@ class TrainResult(InHtml):
         Rows of the map, a letter a cell, where the states are its cells: public.
     """
 
-    policy: Policy | ContinuousPolicy
-    horizon: int
+    policy: Policy | ContinuousPlayer
     record: pd.DataFrame
     guarantee: dict[str, Any]
     worth: Worth | None
@@ -255,7 +250,7 @@ def run_training(
     if spec.seed is not None:
         guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
     policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
-    return TrainResult(policy, facts.horizon, record, guarantee, value, grid)
+    return TrainResult(policy, record, guarantee, value, grid)
 
 
 def _run_continuous(
@@ -278,12 +273,11 @@ def _run_continuous(
         rng=rng,
     )
     record = _record(train_continuous(agent, env, spec.episodes, env_rng, callback=callback))
-    guarantee, policy = agent.guarantee(), agent.policy
+    guarantee = agent.guarantee()
     if spec.seed is not None:
         guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
-    statement = (policy.statement or {}) | {"caveats": guarantee["caveats"]}
-    policy = replace(policy, statement=statement)
-    return TrainResult(policy, agent.horizon, record, guarantee, None, None)
+    policy = ContinuousPlayer(agent.to_policy(guarantee["caveats"]), agent.horizon, spec.env)
+    return TrainResult(policy, record, guarantee, None, None)
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:

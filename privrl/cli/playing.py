@@ -54,10 +54,8 @@ def open_saved(
         If the policy is missing or was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
-    from privrl.continuous import ContinuousPolicy
-    from privrl.envs.facts import limits_of
+    from privrl.agents.continuous import ContinuousPlayer
     from privrl.experiments.names import make_env
-    from privrl.experiments.training.playing import ContinuousPlayer
 
     spec = None
     if saved.is_dir():
@@ -69,7 +67,7 @@ def open_saved(
             f"{saved.name}; train first, or name the folder."
         )
     numbers = _is_of_numbers(saved)
-    policy = ContinuousPolicy.load(saved.parent) if numbers else Policy.load(saved)
+    policy = None if numbers else Policy.load(saved)
     name = env or (spec.env if spec else getattr(policy, "env", None))
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
@@ -88,8 +86,8 @@ def open_saved(
             ranges=ranges,
             continuous=numbers,
         )
-        if isinstance(policy, ContinuousPolicy):
-            return ContinuousPlayer(policy, limits_of(made, horizon)[0], name), made
+        if policy is None:
+            return ContinuousPlayer.load(saved.parent, made, name), made
         return policy, made
     except ValueError as error:
         if render and "'render_mode'" in str(error):  # it cannot render

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from privrl.experiments.training.run import TrainResult
 
 _CHECKPOINT = "checkpoint.private"
-_FILES = ("policy.json", "tables.npz", "policy.png", "learning_curve.png", "record.csv", "train.json")
+_FILES = (
+    "policy.json",
+    "tables.npz",
+    "policy.png",
+    "learning_curve.png",
+    "record.csv",
+    "train.json",
+)
 
 
 def _options() -> list[Parameter]:
@@ -108,7 +115,7 @@ def train(
         if isinstance(result.policy, Policy):
             policy = {"policy.json": _files.text_writer(result.policy.to_text())}
         else:
-            policy = result.policy.files()
+            policy = result.policy.policy.files()
         _files.save_all(out, policy)  # whatever happens to the pictures
         from privrl.experiments.training import plots
 
@@ -178,7 +185,7 @@ def _print_rewards(result: "TrainResult", env: str) -> None:
             ("random actions", worth.random),
         ]
     print_shares(
-        f"Reward of one episode of {env}, the sum over its {result.horizon} steps or fewer",
+        f"Reward of one episode of {env}, the sum over its {result.policy.horizon} steps or fewer",
         rows,
         worth,
     )

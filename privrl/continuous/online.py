@@ -180,7 +180,9 @@ class Belief:
         ends[over] = np.stack([part, 1 - part], axis=1)[over]
         return np.concatenate([found.reshape(len(every), self.counts.size), ends], axis=1)
 
-    def after(self, matrix: FloatArray, counts: FloatArray, noise: float, by_episode: bool) -> "Belief":
+    def after(
+        self, matrix: FloatArray, counts: FloatArray, noise: float, by_episode: bool
+    ) -> "Belief":
         """Return what is known after a batch, of which noisy sums were released."""
         n = self.schema.n_state
         visits, ends = counts[:-2].reshape(self.counts.shape), counts[-2:]
@@ -196,8 +198,10 @@ class Belief:
             batches=self.batches + 1,
         )
         matrix, noise = matrix / math.sqrt(1 - _VISITS), noise / math.sqrt(1 - _VISITS)
-        return more._after_sizes(matrix, noise) if not self.batches else more._after_round(
-            Round(self.transform, self.scale, matrix, noise)
+        return (
+            more._after_sizes(matrix, noise)
+            if not self.batches
+            else more._after_round(Round(self.transform, self.scale, matrix, noise))
         )
 
     def _after_sizes(self, matrix: FloatArray, noise: float) -> "Belief":

@@ -304,9 +304,7 @@ def test_settings_are_checked(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         sampler(**settings)
     with pytest.raises(ValueError, match="delta must be > 0"):
-        MomentSampler.calibrated(
-            PureDP(1.0), updates=1, columns=1, cells=1, relation=ReplaceStep()
-        )
+        MomentSampler.calibrated(PureDP(1.0), updates=1, columns=1, cells=1, relation=ReplaceStep())
 
 
 def made(**settings: Any) -> ContinuousAgent:
