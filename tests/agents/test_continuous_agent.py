@@ -134,6 +134,32 @@ def test_replacing_a_transition_or_an_episode_changes_less(seed: int, batches: i
     assert square(belief, single[1] - single[0]) <= 2 <= most**2
 
 
+@given(seed=st.integers(0, 2**32), batches=st.sampled_from([0, 2]), by_episode=st.booleans())
+def test_a_contribution_has_norm_1_at_most(seed: int, batches: int, by_episode: bool) -> None:
+    rng, belief = np.random.default_rng(seed), belief_of(seed, batches)
+    one = log_of([episode(rng, H if by_episode else 1)])
+    norm = square(belief, belief.contributions(one, by_episode=by_episode))
+    assert 0.99 < norm <= 1
+
+
+def test_no_step_is_released_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    agent, drawn = made(episodes=20), MomentSampler._released
+
+    def watch(self: MomentSampler, data: np.ndarray, rng: np.random.Generator) -> Any:
+        seen.append(float(np.abs(data).sum()))
+        return drawn(self, data, rng)
+
+    monkeypatch.setattr(MomentSampler, "_released", watch)
+    for number in range(20):
+        agent.begin_episode(number)
+        if not number:  # the only steps there are
+            agent.observe(ContinuousStep(np.zeros(2), 0, -1.0, np.zeros(2)))
+    agent.end()
+    assert len(seen) == agent.draws > 3
+    assert [total > 0 for total in seen] == [True] + [False] * (agent.draws - 1)
+
+
 def test_other_relations_are_refused() -> None:
     with pytest.warns(UserWarning, match="too small"):
         paper = PaperStep()

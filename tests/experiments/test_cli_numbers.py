@@ -72,4 +72,4 @@ def test_the_same_seed_gives_the_same_policy() -> None:
     spec = TrainSpec(env="Pendulum-v1", episodes=3, seed=3)
     one, two = (run_training(spec).policy.policy for _ in range(2))
     assert one.worth.tolist() == two.worth.tolist()
-    assert one.statement["caveats"] == ("whoever knows the seed can undo the noise",)
+    assert list(one.statement["caveats"]) == ["whoever knows the seed can undo the noise"]
