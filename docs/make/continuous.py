@@ -2,17 +2,21 @@
 """Make docs/results/continuous.md, its CSV and its picture: returns of continuous models.
 
     python docs/make/continuous.py                 # the page and the picture from the CSV
-    python docs/make/continuous.py --seeds 10      # measures first what the CSV lacks (hours)
-    python docs/make/continuous.py --seeds 3 --tasks Pendulum --persons 10000
+    python docs/make/continuous.py --seeds 0 1 2   # measures first what the CSV lacks
+    python docs/make/continuous.py --seeds 3 4 --tasks Pendulum --persons 10000 --kinds bins
+    python docs/make/continuous.py --seeds 0 1 --logged random sticky mediocre mixture --persons 10000
+    python docs/make/continuous.py --check         # are returns monotone in epsilon?
 
 Measurements are appended to the CSV one by one, so the command resumes where it stopped.
 """
 
 import argparse
 import csv
+import dataclasses
 import math
 import time
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -21,19 +25,26 @@ import numpy as np
 from matplotlib import pyplot as plt
 from pages import fill
 
-from privrl.continuous import fit_continuous_model
+from privrl.continuous import ContinuousLog, Number, fit_continuous_model
+from privrl.continuous.encoding import bins_of
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Predicted
 from privrl.continuous.policy import plan_continuous
-from privrl.continuous.tasks import TASKS, Task
+from privrl.continuous.tasks import TASKS, Act, Task
+from privrl.data.logs.log import CUT, Log
+from privrl.numerics.typing import FloatArray, IntArray
+from privrl.offline import fit_policy
 
 DOCS = Path(__file__).parents[1]
 CSV = DOCS / "results" / "continuous.csv"
-FIELDS = ("task", "persons", "epsilon", "rewards", "seed", "value", "fit_seconds")
+FIELDS = ("task", "persons", "logged", "epsilon", "rewards", "seed", "value", "fit_seconds")
 EPSILONS = (5.1, 1.0, 0.1)
 MAIN = ("Pendulum", "MountainCar", "CartPole", "Acrobot")
-SIZES = {"Pendulum": (1000, 10000, 30000), "MountainCar": (3000, 10000, 30000), "CartPole": (10000, 30000),
-         "Acrobot": (10000,)}  # fmt: skip
+SIZES = {"Pendulum": (1000, 10000, 30000), "MountainCar": (10000, 30000), "CartPole": (10000, 30000),
+         "Acrobot": (10000, 100000)}  # fmt: skip
+#: Ways of logging; the first is each task's own. A mediocre controller plans without privacy from
+#: 200 persons, and half of its actions are random.
+LOGGED = ("usual", "random", "sticky", "mediocre", "mixture")
 #: Mean returns of the prototype, 3 or 4 seeds, from its table; public rewards and ends.
 PROTOTYPE = {
     ("Pendulum", 1000): ("-154", "-356", "-1254"),
@@ -54,7 +65,70 @@ GOALS = {
     ("CartPole", 10000): ("490", "450", "150"),
     ("CartPole", 30000): ("500", "499", "250"),
 }
+KINDS = ("public", "learned", "bins")
 _EPISODES = 200
+_BINS = {1: 24, 2: 12, 3: 8, 4: 6}  # of each number, by their number
+
+
+def _core(task: Task) -> FloatArray:
+    """Return where data of a small log are."""
+    log = task.log(300, np.random.default_rng(1))
+    return fit_continuous_model(log, private=False, order=2).core
+
+
+def logged(task: Task, persons: int, how: str, rng: np.random.Generator) -> ContinuousLog:
+    """Return a log of random actions, or of a controller that takes half of the actions."""
+    if how in ("random", "sticky"):
+        task = dataclasses.replace(task, repeat=0.0 if how == "random" else 0.8)
+    if how not in ("mediocre", "mixture"):
+        return task.log(persons, rng)
+    few = fit_continuous_model(task.log(200, rng), private=False)
+    act = plan_continuous(few, reward=task.reward, ends=task.ends, discount=task.discount).act
+    if how == "mediocre":
+        return task.log(persons, rng, act)
+    first, second = task.log(persons // 2, rng), task.log(persons - persons // 2, rng, act)
+    names = ("state", "action", "next_state", "reward", "terminated")
+    arrays = {n: np.concatenate([getattr(first, n), getattr(second, n)]) for n in names}
+    number = [np.repeat(np.arange(e.n_persons), np.diff(e.offsets)) for e in (first, second)]
+    person = np.concatenate([number[0], number[1] + first.n_persons])
+    return ContinuousLog.of_arrays(task.schema, person=person, **arrays)
+
+
+def by_bins(task: Task, log: ContinuousLog, epsilon: float, seed: int) -> Act:
+    """Return the policy of `fit_policy` on even bins of each number."""
+    columns = task.schema.state.values()
+    n = _BINS.get(sum(isinstance(c, Number) for c in columns), 3)
+    sizes = [n if isinstance(c, Number) else len(c.values) for c in columns]
+
+    def cells(state: FloatArray) -> IntArray:
+        places = [
+            bins_of(c, state[:, i], n) if isinstance(c, Number) else state[:, i].astype(int)
+            for i, c in enumerate(columns)
+        ]
+        return np.ravel_multi_index(places, sizes)
+
+    levels, size = task.schema.levels, int(np.prod(sizes))
+    after, last = cells(log.next_state), log.offsets[1:] - 1
+    after[last] = np.where(log.terminated[last], size, CUT)
+    span = task.schema.reward
+    data = Log(
+        n_states=size, n_actions=len(levels), outcomes=("end",), outcome_rewards=(0.0,),
+        step_rewards=(span.low, span.high), most_steps=task.logged, most_episodes=1,
+        state=cells(log.state), next_state=after, reward=log.reward,
+        action=np.abs(log.action[:, None] - levels).sum(axis=2).argmin(axis=1),
+        episode_starts=log.offsets, person_starts=np.arange(len(log.offsets)),
+    )  # fmt: skip
+    found = fit_policy(
+        data, epsilon=epsilon, discount=min(task.discount, 0.995), behaviour="uniform", rng=seed
+    )
+    table = found.action[0] if found.action.ndim == 2 else found.action
+    rng = np.random.default_rng(seed)
+
+    def act(state: FloatArray) -> IntArray:
+        chosen = table[cells(state)]
+        return np.where(chosen < 0, rng.integers(len(levels), size=len(chosen)), chosen)
+
+    return act
 
 
 def _true_model(task: Task) -> float:
@@ -62,7 +136,8 @@ def _true_model(task: Task) -> float:
 
     class Exact(ContinuousModel):
         def __init__(self) -> None:
-            for name, value in (("schema", task.schema), ("statement", None)):
+            core = _core(task)
+            for name, value in (("schema", task.schema), ("statement", None), ("core", core)):
                 object.__setattr__(self, name, value)
 
         def predict(self, state, action, **_):  # type: ignore[no-untyped-def]
@@ -78,9 +153,9 @@ def _true_model(task: Task) -> float:
     return task.mean_return(policy.act, np.random.default_rng(7), _EPISODES)
 
 
-def measure(path: Path, tasks: list[str], persons: list[int], seeds: int) -> None:
-    """Append what is missing to the CSV."""
-    known = {row[:5] for row in read(path)}
+def measure(path: Path, options: argparse.Namespace) -> None:
+    """Append what is missing to the CSV, seed by seed."""
+    known = {row[:6] for row in read(path)}
 
     def add(*row: object) -> None:
         new = not path.exists()
@@ -89,42 +164,54 @@ def measure(path: Path, tasks: list[str], persons: list[int], seeds: int) -> Non
             if new:
                 writer.writerow(FIELDS)
             writer.writerow(row)
+        print(*row, flush=True)
 
-    for name in tasks:
+    for name in options.tasks:
         task = TASKS[name]()
-        if (name, "0", "", "random", "0") not in known:
-            add(name, 0, "", "random", 0, f"{task.random_return(np.random.default_rng(7)):.2f}", "")
-            add(name, 0, "", "true dynamics", 0, f"{_true_model(task):.2f}", "")
-    for seed in range(seeds):
-        for name in tasks:
-            task = TASKS[name]()
-            for n in persons or SIZES.get(name, (3000,)):
-                wanted = [
-                    e
-                    for e in ("none", *map(str, EPSILONS))
-                    if (name, str(n), e, "public", str(seed)) not in known
-                    and not (e == "none" and seed > 0)
-                ]
-                if not wanted:
-                    continue
-                log = task.log(n, np.random.default_rng(100 + seed))
-                for epsilon in wanted:
-                    start = time.perf_counter()
-                    private = epsilon != "none"
-                    model = fit_continuous_model(
-                        log, epsilon=float(epsilon) if private else None, private=private, rng=seed
-                    )
-                    took = time.perf_counter() - start
-                    for kind in ("public", "learned"):
-                        if kind == "learned" and name == "Acrobot":
-                            continue  # its end is no bound on one column
-                        given = (
-                            {"reward": task.reward, "ends": task.ends} if kind == "public" else {}
-                        )
-                        policy = plan_continuous(model, discount=task.discount, **given)
-                        value = task.mean_return(policy.act, np.random.default_rng(7), _EPISODES)
-                        add(name, n, epsilon, kind, seed, f"{value:.2f}", f"{took:.1f}")
-                        print(name, n, epsilon, kind, seed, f"{value:.1f} {took:.0f} s", flush=True)
+        if (name, "0", "", "", "random", "0") not in known:
+            earned = task.random_return(np.random.default_rng(7), _EPISODES)
+            add(name, 0, "", "", "random", 0, f"{earned:.2f}", "")
+            add(name, 0, "", "", "true dynamics", 0, f"{_true_model(task):.2f}", "")
+    for seed, name, how in product(options.seeds, options.tasks, options.logged):
+        task = TASKS[name]()
+        for n in options.persons or SIZES.get(name, (3000,)):
+            wanted = [
+                (epsilon, kind)
+                for epsilon, kind in product(options.epsilons, options.kinds)
+                if (name, str(n), how, epsilon, kind, str(seed)) not in known
+            ]
+            log = logged(task, n, how, np.random.default_rng(100 + seed)) if wanted else None
+            models: dict[str, tuple[ContinuousModel, float]] = {}
+            for epsilon, kind in wanted:
+                private = epsilon != "none"
+                if kind == "bins":
+                    if not private:
+                        continue
+                    act, took = by_bins(task, log, float(epsilon), seed), 0.0
+                else:
+                    if epsilon not in models:
+                        start, size = time.perf_counter(), float(epsilon) if private else None
+                        model = fit_continuous_model(log, epsilon=size, private=private, rng=seed)
+                        models = {epsilon: (model, time.perf_counter() - start)}
+                    model, took = models[epsilon]
+                    given = {"reward": task.reward, "ends": task.ends} if kind == "public" else {}
+                    act = plan_continuous(model, discount=task.discount, **given).act
+                value = task.mean_return(act, np.random.default_rng(7), _EPISODES)
+                add(name, n, how, epsilon, kind, seed, f"{value:.2f}", f"{took:.1f}")
+
+
+def check(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the cells whose return falls by more than two standard errors as epsilon grows."""
+    cells, found = _cells(rows), []
+    for key in {(*key[:3], key[4]) for key in cells if key[3] in ("1.0", "0.1")}:
+        for more, less in ((5.1, 1.0), (1.0, 0.1)):
+            high, low = (cells.get((*key[:3], str(e), key[3]), []) for e in (more, less))
+            if min(len(high), len(low)) < 2:
+                continue
+            error = math.sqrt(sum(stdev(v) ** 2 / len(v) for v in (high, low)))
+            if mean(high) < mean(low) - 2 * error - 0.01 * abs(mean(low)):
+                found.append(f"{key}: {mean(high):.1f} at {more}, {mean(low):.1f} at {less}")
+    return sorted(found)
 
 
 def read(path: Path) -> list[tuple[str, ...]]:
@@ -136,9 +223,10 @@ def read(path: Path) -> list[tuple[str, ...]]:
 
 
 def _cells(rows: list[tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
+    """Return returns by task, persons, way of logging, epsilon and rewards."""
     found = defaultdict(list)
-    for *key, _, value, _ in rows:
-        found[tuple(key)].append(float(value))
+    for row in rows:
+        found[row[:5]].append(float(row[6]))
     return found
 
 
@@ -267,18 +355,24 @@ def draw(rows: list[tuple[str, ...]], path: Path) -> None:
 def main() -> None:
     """Measure what is missing, then write the page and the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--persons", nargs="*", type=int, default=[])
+    parser.add_argument("--logged", nargs="*", default=["usual"], choices=LOGGED)
+    parser.add_argument("--epsilons", nargs="*", default=[str(e) for e in EPSILONS])
+    parser.add_argument("--kinds", nargs="*", default=["public", "learned"], choices=KINDS)
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--csv", type=Path, default=CSV)
     options = parser.parse_args()
-    measure(options.csv, options.tasks, options.persons, options.seeds)
+    if options.seeds:
+        measure(options.csv, options)
     rows = read(options.csv)
+    if options.check:
+        raise SystemExit("\n".join(check(rows)) or 0)
     if options.csv == CSV:
         (DOCS / "results" / "continuous.md").write_text(page(rows), encoding="utf-8")
         draw(rows, DOCS / "images" / "continuous.png")
-        about = DOCS / "continuous.md"
-        fill(about, {"table": lambda: short(rows)})
+        fill(DOCS / "continuous.md", {"table": lambda: short(rows)})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Fit a model of continuous states to a log, from a few adaptive releases of moments."""
 
 import math
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -27,13 +26,13 @@ from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows, most
 from privrl.continuous.posterior import (
     Round,
     Weights,
-    log_evidence,
     nearest_gram,
     positive_part,
     update,
     whitened,
 )
-from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.continuous.relevance import Relevance
+from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
 from privrl.numerics.checks import check_between, check_count, check_is
@@ -81,6 +80,8 @@ class Design:
     """Orders of features that are tried."""
     most: int = 160
     """Most features."""
+    fade: float = 0.02
+    """Factor of prior deviations of weights that an irrelevant variable takes part in."""
     faint: tuple[float, ...] = (1.0, 0.1)
     """Prior deviations of weights of products over those of one variable; likewise."""
 
@@ -212,6 +213,7 @@ class _Plan:
     design: Design
     order: int | None
     private: bool
+
     def __post_init__(self) -> None:
         check_is("design", self.design, Design)
         # Whatever is wrong raises before anything is spent.
@@ -306,7 +308,7 @@ class _Plan:
             for k, value in enumerate(special):
                 place = np.where(part.reward == value, k, place)
             found[np.arange(len(found)), place] = 1
-            return found if part.terminated is None else found * ~part.terminated[:, None]
+            return found * _going(part)
 
         counts, noise = stream.count(rows, len(values), self.design.rewards)
         likely = int(np.argmax(counts))
@@ -328,8 +330,9 @@ class _Plan:
             before[-1], roots[-1] = reward, 2.0  # rewards may be rare and large
 
         def rows(part: ContinuousLog) -> FloatArray:
-            sizes = np.abs(_rest(part, before)) / units
-            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / roots)], axis=1)
+            sizes = np.abs(targets(part) - before) / units
+            every = np.ones((len(sizes), 1))
+            return np.concatenate([every, sizes ** (2 / roots)], axis=1) * _going(part)
 
         sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
         sums = np.maximum(sums, max(noise, 1e-300))
@@ -370,7 +373,7 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        grid = np.exp2(np.arange(-5.0, 6))
+        relevance = Relevance(basis, design.steeper, design.faint, design.fade, design.spread)
         residual = scale
         span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
@@ -380,10 +383,9 @@ class _Plan:
             gram = seen.gram
             if self.private:
                 gram = nearest_gram(gram, span, transform)
-            shapes = [np.ones(d)]
             if weights is None:
-                weights, shapes = Weights(before, self._prior(seen, gram)), self._shapes(basis)
-            weights = self._rescaled(weights, seen, gram, grid, shapes)
+                weights = Weights(before, self._prior(seen, gram))
+            weights = relevance.choose(weights, seen, gram)
             found, left = update(weights, seen, gram)
             if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
                 weights = found  # or noise has made numbers that floats do not hold
@@ -396,18 +398,8 @@ class _Plan:
             wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
             scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
             transform = whitened(transform, gram, seen.noise, design.power)
-            grid = np.exp2(np.arange(-1.0, 4))
         assert weights is not None
         return weights, residual
-
-    def _shapes(self, basis: Basis) -> list[FloatArray]:
-        """Return factors of prior deviations, of which each target takes the likeliest."""
-        degrees = basis.degrees.astype(np.float64)
-        products = np.array([len(factors) > 1 for factors in basis.factors])
-        return [
-            steep**degrees * np.where(products, faint, 1.0)
-            for steep, faint in product(self.design.steeper, self.design.faint)
-        ]
 
     def _prior(self, seen: Round, gram: FloatArray) -> FloatArray:
         """Return prior covariances, shape (m, d, d): weak directions may have larger weights.
@@ -424,34 +416,15 @@ class _Plan:
         mapped = seen.transform.T @ spread @ seen.transform
         return np.stack([s**2 * mapped for s in seen.scale])
 
-    def _rescaled(
-        self,
-        weights: Weights,
-        seen: Round,
-        gram: FloatArray,
-        grid: FloatArray,
-        shapes: list[FloatArray],
-    ) -> Weights:
-        """Return the prior with the likeliest scale and decay by degree, for each target."""
-        inverse = np.linalg.inv(seen.transform)
-        covariance = weights.covariance.copy()
-        penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
-        for j, s in enumerate(seen.scale):
-            given = [shape[:, None] * weights.covariance[j] * shape for shape in shapes]
-            priors = [inverse.T @ each @ inverse / s**2 for each in given]
-            likely = log_evidence(seen, gram, j, priors, grid**2) - penalty
-            if np.isfinite(likely).any():
-                k, factor = np.unravel_index(int(np.argmax(likely)), likely.shape)
-                covariance[j] = given[k] * grid[factor] ** 2
-        return Weights(weights.mean, covariance)
 
+def _going(part: ContinuousLog) -> FloatArray:
+    """Return 1 for steps that go on, shape (N, 1).
 
-def _rest(part: ContinuousLog, before: FloatArray) -> FloatArray:
-    """Return targets less what was predicted; rewards of steps that terminate are not modelled."""
-    rest = targets(part) - before
-    if part.reward is not None and part.terminated is not None:
-        rest[part.terminated, -1] = 0.0
-    return rest
+    Terminating steps lead nowhere, and their next states are often clipped: models leave them out.
+    """
+    if part.terminated is None:
+        return np.ones((len(part.state), 1))
+    return (~part.terminated[:, None]).astype(np.float64)
 
 
 def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
@@ -459,7 +432,7 @@ def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArr
 
     def rows(part: ContinuousLog) -> FloatArray:
         found = row_by_row(basis(part.state, part.action), both)
-        found[:, len(basis) :] = _rest(part, found[:, len(basis) :]) / scale
-        return found
+        found[:, len(basis) :] = (targets(part) - found[:, len(basis) :]) / scale
+        return found * _going(part)
 
     return rows

@@ -16,7 +16,7 @@ from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target
 from privrl.continuous.ends import HAZARD, Ends, outside
 from privrl.continuous.features import Basis
 from privrl.continuous.planning import Over, Predicted, Reward
-from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.envs.released import checked_statement
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import read_only
@@ -281,7 +281,9 @@ class ContinuousModel:
             for name, shape in shapes.items():
                 if arrays[name].shape != shape:
                     raise ValueError(f"{name} must have shape {shape}.")
-            ends = Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None
+            ends = (
+                Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None
+            )
             if not isinstance(page["persons"], int | float):
                 raise ValueError("persons must be a number.")
             return cls(

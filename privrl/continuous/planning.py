@@ -26,7 +26,7 @@ Over = Callable[[FloatArray], BoolArray]
 """From next states, not clipped, to whether an episode terminates there, shape (N,)."""
 
 MOST_ON_GRID: Final = 5  # numeric dimensions
-_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 19, 5: 9}  # of a grid, by numeric dimensions
+_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 17, 5: 9}  # of a grid, by numeric dimensions
 _DENSER: Final = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.5, 4: 2.0, 5: 2.0}  # points in the core
 _SWEEPS: Final = 80  # of value iteration, before policies are evaluated
 _RENEWED: Final = 40  # sweeps after which slopes are renewed
@@ -264,7 +264,9 @@ class _Steps:
         indices = np.stack([m.indices.reshape(-1, width) for m in self.moves])[best, every]
         weights = np.stack([m.data.reshape(-1, width) for m in self.moves])[best, every]
         starts = self.moves[0].indptr
-        move = sparse.csr_matrix((weights.ravel(), indices.ravel(), starts), shape=(len(every),) * 2)
+        move = sparse.csr_matrix(
+            (weights.ravel(), indices.ravel(), starts), shape=(len(every),) * 2
+        )
         keep, reward, penalty, doubt, ended = (
             np.stack(each)[best, every]
             for each in (self.keeps, self.rewards, penalties, self.doubts, self.end_rewards)
@@ -307,7 +309,9 @@ def _safe_reward(after: Predicted, schema: ContinuousSchema, caution: float) -> 
     if after.reward_deviation is None or schema.reward is None:
         return after.reward
     low = schema.reward.low
-    return np.maximum(after.reward - caution * after.reward_deviation, np.minimum(low, after.reward))
+    return np.maximum(
+        after.reward - caution * after.reward_deviation, np.minimum(low, after.reward)
+    )
 
 
 def _unsure_value(slopes: FloatArray, move: Any, deviation: FloatArray) -> FloatArray:
@@ -337,7 +341,13 @@ def worth_on_grid(
 
 
 def plan_by_features(
-    predict: Predict, schema: ContinuousSchema, basis: Basis, *, discount: float, sweeps: int = 100
+    predict: Predict,
+    schema: ContinuousSchema,
+    basis: Basis,
+    *,
+    discount: float,
+    caution: float = 0.0,
+    sweeps: int = 100,
 ) -> FloatArray:
     """Return weights of each action's worth, shape (d, n_actions), by fitted Q iteration.
 
@@ -354,7 +364,8 @@ def plan_by_features(
     steps = []
     for action in schema.levels:
         after = predict(state, np.broadcast_to(action, (len(state), len(action))))
-        steps.append((after.reward, discount * (1 - after.ends), basis(after.state)))
+        reward = _safe_reward(after, schema, caution)
+        steps.append((reward, discount * (1 - after.ends), basis(after.state)))
     low = min(float(reward.min()) for reward, _, _ in steps) / max(1 - discount, 1e-3)
     high = max(float(reward.max()) for reward, _, _ in steps) / max(1 - discount, 1e-3)
     weights = np.zeros((len(basis), schema.n_actions))

@@ -189,7 +189,9 @@ def plan_continuous(
     numbers = sum(isinstance(c, Number) for c in schema.state.values())
     if numbers > MOST_ON_GRID:
         kind, basis = "features", _basis(schema)
-        worth = plan_by_features(predict, schema, basis, discount=min(discount, 0.99))
+        worth = plan_by_features(
+            predict, schema, basis, discount=min(discount, 0.99), caution=caution
+        )
     else:
         kind = "grid"
         worth = worth_on_grid(

@@ -7,11 +7,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from continuous_worlds import MIXED, SCHEMA
+from scipy.stats import multivariate_normal
 
+from privrl.continuous import planning
 from privrl.continuous.encoding import gram_span, public_points
 from privrl.continuous.features import Basis
-from privrl.continuous.posterior import nearest_gram
+from privrl.continuous.planning import Grid, Predicted, plan_on_grid
+from privrl.continuous.posterior import Round, log_evidence, nearest_gram
 from privrl.continuous.tasks import TASKS, Task
+from privrl.numerics.typing import FloatArray
 
 
 def test_features_are_products_up_to_the_cross() -> None:
@@ -77,3 +81,59 @@ def test_tasks_follow_gymnasium(name: str) -> None:
         assert bool(task.ends(after)[0]) == over
         earned = task.reward(state[None], action[None], after)[0]
         assert earned == pytest.approx(float(reward))
+
+
+def test_policy_iteration_and_value_iteration_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of a pendulum with doubts, by 3,000 sweeps and by 20 and then policies."""
+    task = TASKS["Pendulum"]()
+
+    def predict(state: FloatArray, action: FloatArray) -> Predicted:
+        after = task.step(state, np.ascontiguousarray(action), np.random.default_rng(0))
+        reward = 5 + task.reward(state, action, after)
+        doubt = 0.1 * (np.abs(after[:, 1]) > 5)
+        deviation = np.full(state.shape, 0.01)
+        return Predicted(after, {}, deviation, reward, np.zeros(len(state)), None, doubt, 1.0)
+
+    found = []
+    for sweeps in (3000, 20):
+        monkeypatch.setattr(planning, "_SWEEPS", sweeps)
+        found.append(
+            plan_on_grid(predict, task.schema, discount=0.97, caution=0.5, horizon=10_000)
+        )
+    np.testing.assert_allclose(found[1], found[0], atol=2e-3 * np.abs(found[0]).max())
+
+
+def test_grids_are_denser_where_data_are() -> None:
+    schema = TASKS["CartPole"]().schema
+    core = np.array([[-0.5, 0.5], [-3, 0], [-0.22, 0.22], [1, 1]])
+    grid, states = Grid.of(schema, core), public_points(schema, 50)[0]
+    assert [len(axis) for axis in grid.axes] == list(grid.sizes)
+    for axis, column in zip(grid.axes, schema.state.values(), strict=True):
+        assert (axis[0], axis[-1]) == (column.low, column.high)
+        assert (np.diff(axis) > 0).all()
+    assert np.mean(np.abs(grid.axes[0]) < 0.5) > 0.3
+    index, weight = grid.corners(states, {})
+    np.testing.assert_allclose(weight.sum(axis=1), 1)
+    between = (weight[:, :, None] * grid.points()[index]).sum(axis=1)
+    np.testing.assert_allclose(between, states, atol=1e-9)
+
+
+def test_evidence_is_the_normal_density_of_what_was_released() -> None:
+    """Up to a constant that is the same for all priors; by the density of scipy."""
+    rng, d = np.random.default_rng(0), 4
+    root = rng.normal(size=(d + 1, d + 1))
+    seen = Round(np.eye(d), np.ones(1), 50 * root @ root.T, 2.0)
+    gram, priors = seen.gram, [np.diag(rng.uniform(0.1, 2, d)) for _ in range(3)]
+    factors = np.array([0.25, 1.0, 4.0])
+    found = log_evidence(seen, gram, 0, priors, factors)
+    total = np.trace(seen.moments)
+    for k, prior in enumerate(priors):
+        for i, factor in enumerate(factors):
+            size = factor * prior
+            noise = 2.0 * ((1 + np.trace(size)) * np.eye(d) + size)
+            noise += (seen.moments[d, d] / total) * gram + 1e-12 * total * np.eye(d)
+            exact = multivariate_normal(np.zeros(d), gram @ size @ gram + noise)
+            wanted = exact.logpdf(seen.moments[:d, d])
+            if k == i == 0:
+                shift = wanted - found[0, 0]
+            assert found[k, i] + shift == pytest.approx(wanted, rel=1e-6)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import gymnasium as gym
@@ -24,6 +25,7 @@ from privrl.continuous import (
     plan_continuous,
     read_continuous_log,
 )
+from privrl.continuous.ends import HAZARD, NEVER
 from privrl.continuous.fitting import Design
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import ReplacePerson
@@ -52,6 +54,46 @@ def test_categories_are_learned() -> None:
     assert (after.chances[1][[0, 1, 2], [1, 2, 0]] > 0.8).all()
     check_env(ReleasedContinuousEnv(released=model), skip_render_check=True)
     assert plan_continuous(model, discount=0.9).act(state).shape == (3,)
+
+
+@pytest.fixture(scope="module")
+def cart_pole() -> ContinuousModel:
+    log = TASKS["CartPole"]().log(1500, np.random.default_rng(1))
+    return fit_continuous_model(log, epsilon=5, rng=0)
+
+
+def test_ends_are_learned_as_bounds_of_the_column_that_causes_them(
+    cart_pole: ContinuousModel,
+) -> None:
+    """Episodes end beyond 12 degrees; poles turn fast there, and nobody came to the borders."""
+    assert cart_pole.ends is not None
+    bounds = cart_pole.ends.bounds
+    np.testing.assert_allclose(np.abs(bounds[2]), 12 * math.pi / 180, atol=0.01)
+    assert (np.abs(np.delete(bounds, 2, axis=0)) == NEVER).all()
+    state = np.array([[0, 0, 0.1, 0], [0, 0, 0.22, 0], [0, 0, -0.22, 0], [2.5, 3, 0, 0]])
+    np.testing.assert_array_equal(cart_pole.end_chance(state), [0, 1, 1, 0])
+
+
+def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
+    state = np.random.default_rng(0).uniform(-0.1, 0.1, (20, 4))
+    after = cart_pole.predict(state, np.ones((20, 1)))
+    np.testing.assert_allclose(after.reward, 1, atol=1e-3)
+
+
+def test_relevant_variables_are_told_from_those_that_go_along(cart_pole: ContinuousModel) -> None:
+    """Speed and turn go along in random play: a ridge splits what one of them does among both."""
+    state = np.array([[0, 1.0, 0, 0], [0, 0, 0, 1.0]])
+    after = cart_pole.predict(state, np.zeros((2, 1)), reward=lambda s, a, n: s[:, 0])
+    np.testing.assert_allclose(after.state[:, 1] - state[:, 1], -0.195, atol=0.02)
+    np.testing.assert_allclose(after.state[:, 3] - state[:, 3], 0.29, atol=0.03)
+
+
+def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
+    state, action = np.array([[0.0, 0, 0, 0], [2.0, 0, 0, 0]]), np.ones((2, 1))
+    np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, HAZARD])
+    task = TASKS["CartPole"]()
+    policy = plan_continuous(cart_pole, discount=task.discount)
+    assert task.mean_return(policy.act, np.random.default_rng(7), 20) > 300
 
 
 def test_more_persons_make_predictions_surer() -> None:
@@ -333,7 +375,7 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
 
 
 def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> None:
-    log, design = walks(3, 0), Design(rounds=(0.9,), bins=2)
+    log, design = walks(3, 0), Design(rounds=(0.9,))
 
     def interrupt(at: int | None) -> tuple[Interrupter, BaseException | None, RdpAccountant]:
         stop, spent = Interrupter(at, each=False), RdpAccountant()
