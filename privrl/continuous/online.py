@@ -88,6 +88,8 @@ class Belief:
     noise : float
         Deviation of the noise in ``counts``, before the weights of visits.
     batches : int
+    span : array, shape (k, d, d), or None
+        See `gram_span`; None if there are too many features.
     """
 
     basis: Basis
@@ -98,6 +100,7 @@ class Belief:
     end_rewards: FloatArray
     noise: float
     batches: int
+    span: FloatArray | None
 
     @classmethod
     def of(cls, schema: ContinuousSchema, order: int) -> "Belief":
@@ -113,6 +116,7 @@ class Belief:
             end_rewards=np.zeros(2),
             noise=0.0,
             batches=0,
+            span=gram_span(basis) if d <= _MOST_SPAN else None,
         )
 
     @property
@@ -216,8 +220,7 @@ class Belief:
 
     def _after_round(self, seen: Round) -> "Belief":
         d, m = self.weights.mean.shape
-        span = gram_span(self.basis) if seen.noise and d <= _MOST_SPAN else None
-        gram = nearest_gram(seen.gram, span, self.transform)
+        gram = nearest_gram(seen.gram, self.span, self.transform)
         found, left = update(self.weights, seen, gram)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
             return self  # noise has made numbers that floats do not hold
