@@ -185,7 +185,7 @@ class Belief:
         return np.concatenate([found.reshape(len(every), self.counts.size), ends], axis=1)
 
     def after(
-        self, matrix: FloatArray, counts: FloatArray, noise: float, by_episode: bool
+        self, matrix: FloatArray, counts: FloatArray, noise: float, *, by_episode: bool
     ) -> "Belief":
         """Return what is known after a batch, of which noisy sums were released."""
         n = self.schema.n_state
@@ -202,11 +202,13 @@ class Belief:
             batches=self.batches + 1,
         )
         matrix, noise = matrix / math.sqrt(1 - _VISITS), noise / math.sqrt(1 - _VISITS)
-        return (
-            more._after_sizes(matrix, noise)
-            if not self.batches
-            else more._after_round(Round(self.transform, self.scale, matrix, noise))
-        )
+        if not self.batches:
+            return more._after_sizes(matrix, noise)
+        try:
+            with np.errstate(all="ignore"):
+                return more._after_round(Round(self.transform, self.scale, matrix, noise))
+        except np.linalg.LinAlgError:  # noise has made numbers that floats do not hold
+            return more
 
     def _after_sizes(self, matrix: FloatArray, noise: float) -> "Belief":
         d, m = self.weights.mean.shape
@@ -223,7 +225,7 @@ class Belief:
         gram = nearest_gram(seen.gram, self.span, self.transform)
         found, left = update(self.weights, seen, gram)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
-            return self  # noise has made numbers that floats do not hold
+            return self
         plain = seen.plain_gram(positive_part(gram))
         count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
         unsure = np.array([np.trace(each @ plain) for each in found.covariance])
