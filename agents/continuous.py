@@ -2,8 +2,9 @@
 
 It keeps the steps of a batch of episodes, releases noisy moments of them on a public schedule
 (`privrl.samplers.moments`), and plans for the mean of the posterior (`privrl.continuous.online`).
-Until its first plan it acts at random. In the first half of its episodes, every third one is random
-as well: steps that no plan chose keep the model right elsewhere.
+Until the noise leaves enough of the model, it acts at random. In the first half of its episodes,
+every third one is random as well: steps that no plan chose keep the model right elsewhere. If no
+reward is above 0, every second random episode repeats its actions, to get farther.
 """
 
 import math
@@ -325,7 +326,8 @@ class ContinuousAgent:
             if self.schedule.is_due(episode):
                 self._draw()
             early = 2 * episode < self.episodes and episode % _RANDOM == 0
-            self._random, self._repeats = self._policy is None or early, bool(episode % 2)
+            self._random = early or not self._belief.is_solid
+            self._repeats = self._belief.far_is_good and episode % 2 == 1
             self._action, self._step, self._ended = -1, 0, False
             self.episodes_done = episode + 1
 

@@ -47,6 +47,7 @@ _DECAY: Final = 0.6  # of the prior deviation of a weight, for each degree of it
 _PRIOR: Final = 0.15  # of the constant's weight, over the scale of the target
 _MAP: Final = 0.75  # of the first map of features, for each degree
 _WHITE: Final = 0.25  # how far features are whitened
+_SOLID: Final = 2.0  # contributions over noise and features, from which on a plan is followed
 
 
 def order_for(schema: ContinuousSchema, noise: float, contributions: float) -> int:
@@ -87,6 +88,8 @@ class Belief:
         of the range.
     noise : float
         Deviation of the noise in ``counts``, before the weights of visits.
+    seen : float
+        About how many contributions the rounds were made of.
     batches : int
     span : array, shape (k, d, d), or None
         See `gram_span`; None if there are too many features.
@@ -99,6 +102,7 @@ class Belief:
     counts: FloatArray
     end_rewards: FloatArray
     noise: float
+    seen: float
     batches: int
     span: FloatArray | None
 
@@ -115,6 +119,7 @@ class Belief:
             counts=np.zeros((n, 2, BINS)),
             end_rewards=np.zeros(2),
             noise=0.0,
+            seen=0.0,
             batches=0,
             span=gram_span(basis) if d <= _MOST_SPAN else None,
         )
@@ -204,6 +209,7 @@ class Belief:
         matrix, noise = matrix / math.sqrt(1 - _VISITS), noise / math.sqrt(1 - _VISITS)
         if not self.batches:
             return more._after_sizes(matrix, noise)
+        more = replace(more, seen=self.seen + max(float(np.trace(matrix)), 0.0))
         try:
             with np.errstate(all="ignore"):
                 return more._after_round(Round(self.transform, self.scale, matrix, noise))
@@ -240,6 +246,17 @@ class Belief:
         )
 
     @property
+    def is_solid(self) -> bool:
+        """Whether the noise leaves enough of the model to act on its plan."""
+        return self.seen >= _SOLID * self.noise * len(self.basis)
+
+    @property
+    def far_is_good(self) -> bool:
+        """Whether to terminate is the best there is: no reward is above 0."""
+        reward = self.schema.reward
+        return reward is not None and reward.high <= 0
+
+    @property
     def _ends(self) -> tuple[BoolArray, BoolArray]:
         """In which bins episodes terminate, and in which it is unknown, shape (n_state, BINS)."""
         n = self.schema.n_state
@@ -262,7 +279,7 @@ class Belief:
         known = total > _SURE * self.noise * 2
         part = float(np.clip(self.end_rewards[0] / max(total, 1e-300), 0, 1))
         ends, unknown = self._ends
-        hopeful = ends | unknown if schema.reward.high <= 0 else ends
+        hopeful = ends | unknown if self.far_is_good else ends
 
         def predict(state: FloatArray, action: FloatArray) -> Predicted:
             features = self.basis(state, np.ascontiguousarray(action))
