@@ -26,11 +26,14 @@ _FINE: Final = 12  # of an outer part of a column
 NEVER: Final = 1e300  # a bound that no state is beyond
 HAZARD: Final = 0.05  # the chance in each step to terminate that plans fear where nobody was
 _SURE: Final = 3.0  # deviations of noise above which something is there
-_BOUND: Final = 2.0  # the same for a bound, where episodes are known to terminate
+_BOUND: Final = 2.0  # the same for a bound, where episodes often terminate
 _RARE: Final = 0.002  # of all visits, below which nobody was there
 _WIDER: Final = 0.35  # of the width in which somebody was, on either side: models reach further
 _OFTEN: Final = 2.5  # times as often as elsewhere: where episodes may terminate
-_MOSTLY: Final = 0.8  # of steps beyond a bound terminate
+_MOSTLY: Final = 0.6  # of the steps beyond a bound: how many more terminate than go on
+_NEAR: Final = 0.3  # of the largest ratio of ends to visits
+_FLOOR: Final = 0.02  # of visits, in that ratio
+_EXPLAINED: Final = 0.85  # of ends by the bounds of larger parts: others are not needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +111,23 @@ def release_ends(
     if not sides:
         return None
     going, over, reward, noise = _beyond(stream, schema, sides, share / 2)
-    bounds = np.array([[-NEVER, NEVER]] * len(counts))
-    for (k, upper, inner), on, off in zip(sides, going, over, strict=True):
-        column = numbers_of(schema)[k][1]
-        total, rest = np.cumsum(off), np.cumsum(np.maximum(on, 0))  # from the edge inwards
-        likely = np.cumsum(off - on) - _BOUND * noise * np.sqrt(2 * np.arange(1, _FINE + 1))
-        likely[total < _MOSTLY * (total + rest)] = -np.inf
-        best = int(np.argmax(likely))
-        if likely[best] > 0:
-            reach = inner / BINS * column.width * (best + 1) / _FINE
-            bounds[k, int(upper)] = column.high - reach if upper else column.low + reach
+    bounds, explained = np.array([[-NEVER, NEVER]] * len(counts)), 0.0
+    # What moves fast when an episode terminates is not why, if other bounds explain all ends.
+    for s in sorted(range(len(sides)), key=lambda s: -sides[s].part * sides[s].ratio):
+        side, gains = sides[s], np.cumsum(over[s] - going[s])  # from the edge inwards
+        unsure = _BOUND * noise * np.sqrt(2 * np.arange(1, _FINE + 1))
+        place = int(np.argmax(gains))
+        coarse = round(_FINE * (1 - 1.5 / side.bins)) - 1  # amid the innermost bin with ends
+        if gains[place] < max(unsure[place], _MOSTLY * over[s][: place + 1].sum()):
+            if gains[coarse] < -unsure[coarse]:
+                continue  # episodes go on there
+            place = coarse
+        if explained < _EXPLAINED:
+            column = numbers_of(schema)[side.column][1]
+            reach = column.width * side.bins / BINS * (place + 1) / _FINE
+            bound = column.high - reach if side.upper else column.low + reach
+            bounds[side.column, int(side.upper)] = bound
+            explained += side.part
     return Ends(bounds, reward)
 
 
@@ -144,11 +154,23 @@ def _where_over(
     return counts[: BINS * len(columns)].reshape(-1, BINS), noise
 
 
-def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[tuple[int, bool, int]]:
-    """Return outer parts of columns where episodes terminate often: column, side, and bins.
+@dataclass(frozen=True)
+class _Side:
+    """An outer part of a column, of some bins, where a part of all episodes terminate."""
+
+    column: int
+    upper: bool
+    bins: int
+    part: float
+    ratio: float  # of ends to visits
+
+
+def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[_Side]:
+    """Return outer parts of columns where episodes terminate often.
 
     A part reaches from the edge to one bin beyond a run of bins that hold more than noise, and a
-    larger part of the states in which episodes terminate than of all states.
+    larger part of the states in which episodes terminate than of all states. Parts for which that
+    is much less true than for another are left out: what they hold would dilute the next release.
     """
     sides = []
     for k, (over, all_) in enumerate(zip(counts, visits, strict=True)):
@@ -158,20 +180,24 @@ def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[tuple[i
             some = np.flatnonzero(often[::-1] if upper else often)
             if len(some) and some[0] < BINS // 2:
                 gaps = np.flatnonzero(np.diff(some) > 1)
-                inner = int(some[gaps[0] if len(gaps) else -1]) + 2
-                sides.append((k, upper, min(inner, BINS // 2)))
-    return sides
+                inner = min(int(some[gaps[0] if len(gaps) else -1]) + 2, BINS // 2)
+                there = slice(BINS - inner, None) if upper else slice(inner)
+                rare = usual[there].sum() / max(float(usual.sum()), 1e-300) + _FLOOR
+                part = float(over[there].sum()) / max(float(over.sum()), 1e-300)
+                sides.append(_Side(k, upper, inner, part, part / rare))
+    best = max((side.ratio for side in sides), default=0.0)
+    return [side for side in sides if side.ratio > best * _NEAR]
 
 
 def _beyond(
     stream: MomentStream,
     schema: ContinuousSchema,
-    sides: list[tuple[int, bool, int]],
+    sides: list[_Side],
     share: float,
 ) -> tuple[FloatArray, FloatArray, float, float]:
     """Return steps that go on and that terminate, by side and distance from the edge.
 
-    And the mean reward of steps that terminate, and the noise.
+    And the mean reward of those that terminate, and the noise.
     """
     columns, span = numbers_of(schema), schema.reward
 
@@ -179,10 +205,11 @@ def _beyond(
         assert part.terminated is not None
         n, over = len(part.state), part.terminated
         found = np.zeros((n, 2, len(sides), _FINE))
-        for s, (k, upper, inner) in enumerate(sides):
-            i, column = columns[k]
+        for s, side in enumerate(sides):
+            i, column = columns[side.column]
             at = part.next_state[:, i]
-            far = ((column.high - at) if upper else (at - column.low)) / column.width * BINS / inner
+            far = (column.high - at) if side.upper else (at - column.low)
+            far = far / column.width * BINS / side.bins
             place = np.minimum((far * _FINE).astype(np.intp), _FINE - 1)
             inside = np.flatnonzero(far < 1)
             found[inside, over[inside].astype(np.intp), s, place[inside]] = 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target_units
 from privrl.continuous.ends import HAZARD, Ends, outside
 from privrl.continuous.features import Basis
-from privrl.continuous.planning import Over, Predicted, Reward
+from privrl.continuous.planning import Over, Predicted, Reward, checked_core
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.envs.released import checked_statement
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
@@ -90,6 +90,7 @@ class ContinuousModel:
                 raise ValueError(f"{name} must be finite numbers of shape {shape}.")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
+        object.__setattr__(self, "core", checked_core(self.schema, self.core))
         if self.statement is not None:
             object.__setattr__(self, "statement", read_only(checked_statement(self.statement)))
 

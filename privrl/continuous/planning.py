@@ -136,6 +136,25 @@ class Grid:
         return found
 
 
+def checked_core(schema: ContinuousSchema, core: FloatArray) -> FloatArray:
+    """Return a core, shape (n, 2), as an array of its own that cannot be changed.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or values out of the public ranges.
+    """
+    numbers = [c for c in schema.state.values() if isinstance(c, Number)]
+    found = np.array(core, np.float64)
+    if found.shape != (len(numbers), 2):
+        raise ValueError(f"core must have shape {(len(numbers), 2)}.")
+    for column, (low, high) in zip(numbers, found, strict=True):
+        if not column.low <= low <= high <= column.high:
+            raise ValueError("core must be within the ranges of columns, the lower value first.")
+    found.setflags(write=False)
+    return found
+
+
 def _axis(column: Number, low: float, high: float, n: int, denser: float) -> FloatArray:
     """Return ``n`` points over a range, ``denser`` times as dense between two values."""
     edges = np.array([column.low, low, high, column.high])

@@ -15,6 +15,7 @@ from privrl.continuous.planning import (
     Over,
     Predicted,
     Reward,
+    checked_core,
     plan_by_features,
     worth_on_grid,
 )
@@ -64,6 +65,7 @@ class ContinuousPolicy:
     def __post_init__(self) -> None:
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
+        object.__setattr__(self, "core", checked_core(self.schema, self.core))
         rows = len(_basis(self.schema))
         if self.kind == "grid":
             rows = int(np.prod(Grid.of(self.schema, self.core).sizes))

@@ -1,9 +1,9 @@
 """Which prior covariance each target's weights have: by the evidence of what was released.
 
 The first round chooses a scale, how fast weights fall with the degree of their features, and
-whether products matter. Then variables that a target does not depend on are found one by one. Logged
-states go along with each other, and a ridge would divide what one of them does among all of them,
-which is wrong wherever they part. Later rounds see more, and may bring such a variable back.
+whether products matter. Then variables that a target does not depend on are found one by one.
+Logged states are correlated, and a ridge divides the effect of one of them among all of them, which
+is wrong wherever they part. Later rounds see more, and may bring such a variable back.
 """
 
 from dataclasses import dataclass, field

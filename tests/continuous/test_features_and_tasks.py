@@ -97,9 +97,7 @@ def test_policy_iteration_and_value_iteration_agree(monkeypatch: pytest.MonkeyPa
     found = []
     for sweeps in (3000, 20):
         monkeypatch.setattr(planning, "_SWEEPS", sweeps)
-        found.append(
-            plan_on_grid(predict, task.schema, discount=0.97, caution=0.5, horizon=10_000)
-        )
+        found.append(plan_on_grid(predict, task.schema, discount=0.97, caution=0.5, horizon=10_000))
     np.testing.assert_allclose(found[1], found[0], atol=2e-3 * np.abs(found[0]).max())
 
 
@@ -111,7 +109,7 @@ def test_grids_are_denser_where_data_are() -> None:
     for axis, column in zip(grid.axes, schema.state.values(), strict=True):
         assert (axis[0], axis[-1]) == (column.low, column.high)
         assert (np.diff(axis) > 0).all()
-    assert np.mean(np.abs(grid.axes[0]) < 0.5) > 0.3
+    assert np.mean(np.abs(grid.axes[0]) < 0.5) > 0.25  # evenly it would be 0.2
     index, weight = grid.corners(states, {})
     np.testing.assert_allclose(weight.sum(axis=1), 1)
     between = (weight[:, :, None] * grid.points()[index]).sum(axis=1)
