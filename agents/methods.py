@@ -21,6 +21,7 @@ from privrl.accounting.targets import (
     target_of,
 )
 from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.continuous import ContinuousAgent
 from privrl.agents.dp_ucbvi import DPUCBVI
 from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.psrl import PSRL
@@ -42,6 +43,7 @@ from privrl.agents.ucbvi import UCBVI
 from privrl.costs.base import Cost, pure_ratio, together
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.ranges import has_numbers
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
 from privrl.files.plain import lookup
@@ -602,7 +604,7 @@ def private_agent(
     support: Support | None,
     accountant: KeepsJournal | None,
     rng: Rng,
-) -> PSRL:
+) -> PSRL | ContinuousAgent:
     """Return the recommended agent; see `PSRL.private`."""
     if isinstance(env, VectorEnv):
         raise ValueError(
@@ -622,6 +624,17 @@ def private_agent(
     if target is None:
         target = target_of(_known("epsilon", epsilon), DEFAULT_DELTA if delta is None else delta)
     check_target(target)
+    if isinstance(env, gym.Env) and has_numbers(env.observation_space):
+        if support is not None:
+            raise ValueError("support must be None for observations that are real numbers.")
+        return ContinuousAgent.private(
+            env,
+            target=target,
+            episodes=check_count("episodes", episodes),
+            relation=relation,
+            accountant=accountant,
+            rng=rng,
+        )
     facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
     if relation is None:
         relation = ReplaceStep(arrival_rewards=facts.arrival_rewards)

@@ -1,7 +1,7 @@
 """Posterior sampling for reinforcement learning, private if its samplers are."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.targets import Target
@@ -100,20 +100,23 @@ class PSRL(TabularAgent):
         -------
         PSRL
             A `SparsePSRL`. Train it in the environment with `learn` or
-            `privrl.experiments.train`, or step by step.
+            `privrl.experiments.train`, or step by step. If observations are real numbers, a
+            `privrl.agents.continuous.ContinuousAgent`, which has `learn`, `predict`, `policy` and
+            `to_policy` as well.
 
         Raises
         ------
         ValueError
-            If a space is not Discrete (wrap the environment in `privrl.envs.numbered`), or a value
-            is out of range.
+            If a space has no public ranges (wrap the environment in `privrl.envs.Ranged`) or cannot
+            be numbered, or a value is out of range.
         """
         from privrl.agents.methods import private_agent  # noqa: PLC0415 # avoids a cycle
 
-        return private_agent(
+        agent = private_agent(
             env, epsilon=epsilon, delta=delta, target=target, episodes=episodes,
             relation=relation, support=support, accountant=accountant, rng=rng,
         )  # fmt: skip
+        return cast("PSRL", agent)  # or a ContinuousAgent, which is used alike
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes below ``episodes`` before which the policy may change, sorted."""

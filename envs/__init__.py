@@ -5,6 +5,7 @@
 
 from privrl.envs.facts import public_facts
 from privrl.envs.planning import plan
+from privrl.envs.ranges import Ranged
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released, save_released
 from privrl.envs.riverswim import riverswim
@@ -18,6 +19,7 @@ from privrl.envs.wrappers import numbered
 
 __all__ = [
     "SUITE",
+    "Ranged",
     "Released",
     "ReleasedEnv",
     "Support",

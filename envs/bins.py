@@ -23,6 +23,7 @@ def even_edges(low: float, high: float, bins: int) -> Edges:
     return tuple(low + (high - low) * i / bins for i in range(1, bins))
 
 
+PUBLIC: Final = "public"  # stands for `PUBLIC_BINS`
 _SIGN = (0.0,)
 PUBLIC_BINS: Final[Mapping[str, tuple[Edges, ...]]] = {
     "CartPole-v1": CARTPOLE_BINS,

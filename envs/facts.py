@@ -19,6 +19,7 @@ from gymnasium.wrappers import vector
 
 from privrl._registration import LONGEST_HAND
 from privrl.envs.minigrid import Position
+from privrl.envs.ranges import Ranged
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.toy_text import episode_limit
 from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange, clipped
@@ -40,7 +41,13 @@ _CHANGE_NOTHING: tuple[type, ...] = (  # of states, actions and rewards
     wrappers.TimeLimit,
     InRange,
 )
-_RENUMBER = (Discretised, FlattenActions, FlattenDiscrete, Position)  # rewards stay as they are
+_RENUMBER = (
+    Discretised,
+    FlattenActions,
+    FlattenDiscrete,
+    Position,
+    Ranged,
+)  # rewards stay as they are
 
 Outcome = tuple[float, int, float, bool]
 Playable = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
@@ -74,6 +81,7 @@ WELL_KNOWN: Final[Mapping[str, WellKnown]] = {
     "privrl/CartPole-v0": _CARTPOLE,
     "MountainCar-v0": _MINUS_ONE_A_STEP,
     "Acrobot-v1": _MINUS_ONE_A_STEP,
+    "Pendulum-v1": WellKnown((-16.2736045, 0.0), {}),
 }
 """Facts by Gymnasium id."""
 
@@ -136,6 +144,22 @@ def public_facts(
             f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "
             "wraps it so that states and actions are numbered."
         )
+    steps, rewards = limits_of(env, horizon, reward_range)
+    outcomes = _outcomes(env)
+    return PublicFacts(
+        n_states=int(states.n),
+        n_actions=int(actions.n),
+        horizon=steps,
+        reward_range=rewards,
+        terminates=outcomes is None or any(over for _, _, _, over in outcomes),
+        arrival_rewards=not proved_without_arrival(env),
+    )
+
+
+def limits_of(
+    env: gym.Env[Any, Any], horizon: int | None = None, reward_range: Range | None = None
+) -> tuple[int, Range]:
+    """Return the steps of an episode and the range of rewards; see `public_facts`."""
     if horizon is not None:
         check_count("horizon", horizon)
     if reward_range is not None:
@@ -154,14 +178,8 @@ def public_facts(
                 f"reward_range must hold all rewards of {env}, from {low:g} to {high:g}, got "
                 f"{reward_range[0]:g},{reward_range[1]:g}."
             )
-    return PublicFacts(
-        n_states=int(states.n),
-        n_actions=int(actions.n),
-        horizon=horizon or limit or (known and known.limit) or DEFAULT_HORIZON,
-        reward_range=reward_range or _range(env, outcomes),
-        terminates=outcomes is None or any(over for _, _, _, over in outcomes),
-        arrival_rewards=not proved_without_arrival(env),
-    )
+    steps = horizon or limit or (known and known.limit) or DEFAULT_HORIZON
+    return steps, reward_range or _range(env, outcomes)
 
 
 def _check_range(reward_range: Range) -> Range:

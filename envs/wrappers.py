@@ -12,7 +12,7 @@ from gymnasium.spaces import Dict, Discrete, Space
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from privrl.envs.bins import PUBLIC_BINS, edges_of
+from privrl.envs.bins import PUBLIC, PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
 from privrl.files.shown import shown
@@ -258,14 +258,15 @@ def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, An
         are a MiniGrid's (`privrl.envs.minigrid.Position`), and actions of a finite space
         (`FlattenActions`).
     bins : str, optional
-        What a Box is cut into, see `privrl.envs.bins.edges_of`; by default the bins that
-        `privrl.envs.bins.PUBLIC_BINS` has for the environment's id.
+        What a Box is cut into, see `privrl.envs.bins.edges_of`; by default, or if ``"public"``, the
+        bins that `privrl.envs.bins.PUBLIC_BINS` has for the environment's id.
 
     Raises
     ------
     ValueError
         If a space cannot be numbered, a Box has no bins, or ``bins`` does not fit.
     """
+    bins = None if bins == PUBLIC else bins
     if isinstance(env, VectorEnv):
         raise ValueError(
             "env must be one environment, got several side by side; number each of them: "

@@ -60,7 +60,13 @@ RELATIONS: dict[str, Callable[[int, bool], Relation]] = {
 
 
 def make_env(
-    name: str, args: Sequence[str] = (), *, bins: str | None = None, horizon: int | None = None
+    name: str,
+    args: Sequence[str] = (),
+    *,
+    bins: str | None = None,
+    horizon: int | None = None,
+    ranges: str | None = None,
+    continuous: bool = False,
 ) -> "gym.Env[Any, Any]":
     """Make a Gymnasium environment whose states and actions are numbered.
 
@@ -76,16 +82,30 @@ def make_env(
     horizon : int, optional
         After how many steps its episodes are cut off, in place of the limit that it is registered
         with.
+    ranges : str, optional
+        Of continuous observations, see `privrl.envs.Ranged`.
+    continuous : bool
+        Whether continuous observations without ``bins`` stay as they are, within public ranges.
 
     Raises
     ------
     ValueError
         If no such environment exists, it cannot be made here, or its spaces cannot be numbered.
     """
-    from privrl.envs import numbered  # noqa: PLC0415
+    from privrl.envs import Ranged, numbered  # noqa: PLC0415
+    from privrl.envs.ranges import has_numbers  # noqa: PLC0415
 
     env = plain_env(name, args, horizon=horizon)
     try:
+        if ranges is not None and (bins is not None or not continuous):
+            raise ValueError(
+                "ranges are for the agent that learns without bins, the default one; leave them "
+                "out, or leave out bins, agent and its settings."
+            )
+        if ranges is not None or (
+            continuous and bins is None and has_numbers(env.observation_space)
+        ):
+            return Ranged(env, ranges)
         return numbered(env, bins)
     except ValueError:
         env.close()

@@ -61,14 +61,15 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a run of training."""
     statement, spec = found.statement, found.statement["spec"]
     method = spec["method"]
-    policy = Policy.from_dict(parse_json(found.files["policy.json"].decode()))
+    page = parse_json(found.files["policy.json"].decode())
+    policy = Policy.from_dict(page) if "states" in page else None  # or one for continuous states
+    length = "" if policy is None else f" of at most {policy.horizon} steps"
     sections = [
         Section(
             "Summary",
             (
                 f"An agent ({method['label']}) was trained on {spec['env']} for "
-                f"{spec['episodes']:,} episodes of at most {policy.horizon} steps. Its last policy "
-                "was released.",
+                f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
             ),
         ),
         promise(
@@ -82,6 +83,8 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     if "record.csv" in found.files:
         drawn = learner(method["agent"], method["sampler"])
         sections.append(_learned(_frame(found.files["record.csv"]), worth, drawn))
+    if policy is None:
+        return f"Private training: {spec['env']}", sections
     names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
     actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
     parts = policy_parts(policy.actions, names, actions, "policy.json")

@@ -3,7 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import gymnasium as gym
 import numpy as np
@@ -11,14 +11,17 @@ import pandas as pd
 
 from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
 from privrl.agents.checkpoints import Checkpoint
+from privrl.agents.continuous import ContinuousAgent, train_continuous
 from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.policies import Policy
 from privrl.agents.tabular import TabularAgent
 from privrl.agents.training import Callback, Earned, Environment, run
-from privrl.envs import TabularMDP
-from privrl.envs.bins import check_bins
-from privrl.envs.facts import PublicFacts, public_facts, tables_hold
+from privrl.continuous import ContinuousPolicy
+from privrl.envs import Ranged, TabularMDP
+from privrl.envs.bins import PUBLIC, check_bins
+from privrl.envs.facts import PublicFacts, limits_of, public_facts, tables_hold
 from privrl.envs.labels import grid_of
+from privrl.envs.ranges import check_ranges
 from privrl.envs.support import Support
 from privrl.envs.toy_text import read_support
 from privrl.envs.worth import Worth, worth
@@ -31,6 +34,8 @@ from privrl.files.plain import lookup
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
+
+_USUAL: Final = Method(agent="sparse-psrl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,10 @@ class TrainSpec(Spec):
         What it is made with, each ``name=value``.
     bins : str, optional
         What each coordinate of continuous observations is cut into, see
-        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.bins.PUBLIC_BINS`.
+        `privrl.envs.bins.edges_of`, or ``"public"`` for `privrl.envs.bins.PUBLIC_BINS`. By default
+        the default method learns without bins, and others use ``"public"``.
+    ranges : str, optional
+        Public ranges of continuous observations without bins, see `privrl.envs.Ranged`.
     method : Method
         How the agent learns.
     episodes : int
@@ -73,7 +81,7 @@ class TrainSpec(Spec):
     """
 
     env: Annotated[str, "Gymnasium id of an environment, or module:id."]
-    method: Method = field(default=Method(agent="sparse-psrl"))
+    method: Method = field(default=_USUAL)
     env_args: Annotated[
         tuple[str, ...], "What it is made with, name=value; give it again for each."
     ] = ()
@@ -81,6 +89,11 @@ class TrainSpec(Spec):
         str | None,
         "What continuous observations are cut into: 12, or LOW:HIGH:NUMBER or EDGE/EDGE for each "
         "coordinate, with commas between.",
+    ] = None
+    ranges: Annotated[
+        str | None,
+        "Public ranges of continuous observations: LOW:HIGH for each coordinate, or angle for a "
+        "cosine and a sine, with commas between.",
     ] = None
     episodes: Annotated[int, "Episodes to train for."] = 1000
     horizon: Annotated[
@@ -103,8 +116,10 @@ class TrainSpec(Spec):
     def __post_init__(self) -> None:
         lookup("relation", self.relation, RL_RELATIONS)
         named_values(self.env_args)
-        if self.bins is not None:
+        if self.bins not in (None, PUBLIC):
             check_bins(self.bins)
+        if self.ranges is not None:
+            check_ranges(self.ranges)
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
@@ -129,6 +144,11 @@ class TrainSpec(Spec):
         """The privacy of the whole run."""
         return target_of(self.epsilon, self.delta, self.renyi_order)
 
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether continuous observations are learned from without bins."""
+        return self.bins is None and self.method == _USUAL
+
 
 @dataclass(frozen=True)
 class TrainResult(InHtml):
@@ -136,7 +156,7 @@ class TrainResult(InHtml):
 
     Attributes
     ----------
-    policy : Policy
+    policy : Policy or ContinuousPolicy
         The private policy: an action for each step and state, and what it cost.
     record : pandas.DataFrame
         The agent's rewards, see `privrl.experiments.train`; the guarantee does not cover them.
@@ -150,7 +170,7 @@ class TrainResult(InHtml):
         Rows of the map, a letter a cell, where the states are its cells: public.
     """
 
-    policy: Policy
+    policy: Policy | ContinuousPolicy
     record: pd.DataFrame
     guarantee: dict[str, Any]
     worth: Worth | None
@@ -172,8 +192,17 @@ def run_training(
         than the horizon, or it pays a reward outside the range.
     """
     check_is("spec", spec, TrainSpec)
-    env = make_env(spec.env, spec.env_args, bins=spec.bins, horizon=spec.horizon)
+    env = make_env(
+        spec.env,
+        spec.env_args,
+        bins=spec.bins,
+        horizon=spec.horizon,
+        ranges=spec.ranges,
+        continuous=spec.takes_numbers,
+    )
     try:
+        if isinstance(env, Ranged):
+            return _run_continuous(spec, env, callback, checkpoint)
         facts = public_facts(env, horizon=spec.horizon, reward_range=_two(spec.reward_range))
         relation = rl_relation(
             spec.relation, horizon=facts.horizon, arrival_rewards=facts.arrival_rewards
@@ -223,6 +252,33 @@ def run_training(
         guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
     policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
     return TrainResult(policy, record, guarantee, value, grid)
+
+
+def _run_continuous(
+    spec: TrainSpec, env: Ranged, callback: Callback | None, checkpoint: Checkpoint | None
+) -> TrainResult:
+    if checkpoint is not None:
+        raise ValueError(
+            "checkpoint must be None for the agent that learns without bins; leave out "
+            "--checkpoint-every, or pass --bins."
+        )
+    steps, _ = limits_of(env, spec.horizon)
+    rng, env_rng = _generators(spec.seed)
+    agent = ContinuousAgent.private(
+        env,
+        target=spec.target,
+        episodes=spec.episodes,
+        horizon=spec.horizon,
+        reward_range=_two(spec.reward_range),
+        relation=rl_relation(spec.relation, horizon=steps, arrival_rewards=True),
+        rng=rng,
+    )
+    record = _record(train_continuous(agent, env, spec.episodes, env_rng, callback=callback))
+    guarantee = agent.guarantee()
+    if spec.seed is not None:
+        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
+    policy = agent.to_policy(guarantee["caveats"])
+    return TrainResult(policy, record, guarantee, None, None)
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:

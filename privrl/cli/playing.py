@@ -64,9 +64,11 @@ def open_saved(
         If the policy is missing or was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
+    from privrl.continuous import ContinuousPolicy
     from privrl.experiments.names import make_env, plain_env
 
-    if (numbers := numeric.saved_policy(saved)) is not None:
+    trained = (saved / "train.json").exists()
+    if not trained and (numbers := numeric.saved_policy(saved)) is not None:
         plan, model = numbers
         name, *own = numeric.env_of(env, model)
         with _made(name, *render):
@@ -81,15 +83,25 @@ def open_saved(
             f"saved must be a folder that privrl train wrote, got {str(saved.parent)!r} without "
             f"{saved.name}; train first, or name the folder."
         )
-    policy = Policy.load(saved)
-    name = env or (spec.env if spec else policy.env)
+    policy = (
+        ContinuousPolicy.load(saved.parent) if numeric.is_numeric(saved) else Policy.load(saved)
+    )
+    name = env or (spec.env if spec else getattr(policy, "env", None))
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
+    ranges = here.ranges if here else None
     with _made(name, *render):
-        made = make_env(name, (*args, *render), bins=bins, horizon=horizon)
+        made = make_env(
+            name,
+            (*args, *render),
+            bins=bins,
+            horizon=horizon,
+            ranges=ranges,
+            continuous=isinstance(policy, ContinuousPolicy),
+        )
     return policy, made
 
 

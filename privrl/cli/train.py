@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from privrl.experiments.training.run import TrainResult
 
 _CHECKPOINT = "checkpoint.private"
-_FILES = ("policy.json", "policy.png", "learning_curve.png", "record.csv", "train.json")
+_FILES = (
+    "policy.json",
+    "tables.npz",
+    "policy.png",
+    "learning_curve.png",
+    "record.csv",
+    "train.json",
+)
 
 
 def _options() -> list[Parameter]:
@@ -54,6 +61,9 @@ def train(
 
     By default rewards may depend on the next state, which costs more. The environment's tables, or
     its attribute `arrival_rewards = False`, can show that they do not.
+
+    Without --bins, continuous observations stay numbers, within public --ranges: a model of them is
+    learned, and policy.json has its plan in tables.npz.
 
     Writes policy.json (the private policy as readable text: an action for each step and state) and
     policy.png, a picture of it; record.csv and learning_curve.png (the agent's rewards: the
@@ -95,15 +105,25 @@ def train(
             result = run_training(
                 spec, callback=lambda told: on_progress(told.done), checkpoint=kept
             )
-        policy = {"policy.json": _files.text_writer(result.policy.to_text())}
+        from privrl.agents import Policy
+
+        pictures = {}
+        if isinstance(result.policy, Policy):
+            policy = {"policy.json": _files.text_writer(result.policy.to_text())}
+        else:
+            policy = result.policy.files()
         _files.save_all(out, policy)  # whatever happens to the pictures
         from privrl.experiments.training import plots
+
+        if isinstance(result.policy, Policy):
+            figure = plots.policy_figure(result.policy, result.grid)
+            pictures["policy.png"] = _files.figure_writer(figure)
 
         written = _files.save_all(
             out,
             {
                 **policy,
-                "policy.png": _files.figure_writer(plots.policy_figure(result.policy, result.grid)),
+                **pictures,
                 "learning_curve.png": _files.figure_writer(
                     plots.learning_figure(result.record, result.worth, spec.env, spec.method)
                 ),

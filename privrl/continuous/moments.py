@@ -429,3 +429,20 @@ def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
     rows[_squares(rows) > amplitude * GRAINS] = 0.0
     total: FloatArray = rows.T @ rows
     return total
+
+
+def sums_by_row(rows: FloatArray, amplitude: float, *, counts: bool = False) -> FloatArray:
+    """Return the sum of what rows contribute, each of norm ``amplitude``, in whole grains.
+
+    Outer products, or with ``counts`` the rows themselves, whose entries are not negative.
+    """
+    none = np.zeros(0, np.intp)
+    return _counts_by_row(rows, none, amplitude) if counts else _by_row(rows, none, amplitude)
+
+
+def sums_by_person(
+    rows: FloatArray, offsets: IntArray, amplitude: float, *, counts: bool = False
+) -> FloatArray:
+    """Return the same, where the rows of each person contribute once."""
+    add = _counts_by_person if counts else _by_person
+    return add(rows, offsets, amplitude)

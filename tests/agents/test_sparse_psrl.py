@@ -540,4 +540,4 @@ def test_the_name_of_an_environment_is_none() -> None:
 
 def test_spaces_must_be_numbered() -> None:
     with pytest.raises(ValueError, match="numbered"):
-        PSRL.private(gym.make("CartPole-v1"), epsilon=1.0, episodes=50)
+        PSRL.private(gym.make("Blackjack-v1"), epsilon=1.0, episodes=50)

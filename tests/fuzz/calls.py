@@ -1057,6 +1057,7 @@ def table() -> dict[str, Valid]:
         envs.numbered,
         lambda: {"env": _cartpole(), "bins": "-2/0/2,-1:1:2,-1:1:2,-1:1:2"},
     )
+    add("Ranged", envs.Ranged, lambda: {"env": _cartpole(), "ranges": "-2:2,-3:3,-1:1,-3:3"})
     add("grid_of", grid_of, lambda: {"env": envs.TabularEnv(mdp)})
     add("worth", worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
 
