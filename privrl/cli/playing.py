@@ -153,6 +153,13 @@ def share_text(worth: "Worth | None", value: float) -> str:
     return "" if share is None else f"{round(100 * share)} %"
 
 
+def reward_title(env: str, policy: "Playable") -> str:
+    """Return of what rewards are; a `ContinuousPolicy` does not depend on the horizon."""
+    horizon = getattr(policy, "horizon", None)
+    steps = "steps" if horizon is None else f"{horizon} steps or fewer"
+    return f"Reward of one episode of {env}, the sum over its {steps}"
+
+
 def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth | None") -> None:
     """Print rewards of an episode, and their places between random actions and the optimum."""
     OUT.print(escape(title))
@@ -215,12 +222,7 @@ def play_command(
             ]
         title = policy.env if isinstance(policy, Policy) else "the environment"
         title = title if made.spec is None else made.spec.id
-        steps = f"{policy.horizon} steps or fewer" if isinstance(policy, Policy) else "steps"
-        print_shares(
-            f"Reward of one episode of {title}, the sum over its {steps}",
-            rows,
-            value,
-        )
+        print_shares(reward_title(title, policy), rows, value)
         answer |= {
             "env": title,
             "episodes": episodes,

@@ -13,7 +13,7 @@ from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
-from privrl.cli.playing import DEFAULT_OUT, print_shares
+from privrl.cli.playing import DEFAULT_OUT, print_shares, reward_title
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
@@ -180,11 +180,7 @@ def _print_rewards(result: "TrainResult", env: str) -> None:
             *reversed(rows),
             ("random actions", worth.random),
         ]
-    print_shares(
-        f"Reward of one episode of {env}, the sum over its {result.policy.horizon} steps or fewer",
-        rows,
-        worth,
-    )
+    print_shares(reward_title(env, result.policy), rows, worth)
 
 
 def _print_next(out: Path) -> None:
