@@ -105,7 +105,6 @@ SETS: tuple[tuple[str, Callable[[int, int], Data], int], ...] = (
     ("slopes", slopes, 1000),
     ("slopes", slopes, 10000),
     ("breast cancer", bundled(datasets.load_breast_cancer), 569),
-    ("digits", bundled(datasets.load_digits), 1797),
 )
 
 
