@@ -109,11 +109,13 @@ def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
 
 
 def test_relevant_variables_are_told_from_those_that_go_along(cart_pole: ContinuousModel) -> None:
-    """Speed and turn go along in random play: a ridge splits what one of them does among both."""
-    state = np.array([[0, 1.0, 0, 0], [0, 0, 0, 1.0]])
-    after = cart_pole.predict(state, np.zeros((2, 1)), reward=lambda s, a, n: s[:, 0])
-    np.testing.assert_allclose(after.state[:, 1] - state[:, 1], -0.195, atol=0.02)
-    np.testing.assert_allclose(after.state[:, 3] - state[:, 3], 0.29, atol=0.03)
+    """Speed and turn are correlated: a ridge splits what one of them does among both.
+
+    At an upright pole, neither matters for the change of speed; without relevance it is 0.003 off.
+    """
+    state = np.array([[0, 1.0, 0, 0], [0, 0, 0, 1.0], [0, 1.0, 0, 1.0]])
+    after = cart_pole.predict(state, np.zeros((3, 1)), reward=lambda s, a, n: s[:, 0])
+    np.testing.assert_allclose(after.state[:, 1] - state[:, 1], -0.19512, atol=5e-4)
 
 
 def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
