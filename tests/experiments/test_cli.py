@@ -405,7 +405,10 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["sweep", "--backend", "locky"], "did you mean 'loky'"),
         (["sweep", "--workers", "0"], "workers must be"),
         (["sweep", "--address", "tcp://here:1"], "address is for the backends dask and ray"),
-        (["train", "--env", "Pendulum-v1"], "env must have an action space of Discrete"),
+        (
+            ["train", "--env", "Pendulum-v1", "--bins", "9"],
+            "env must have an action space of Discrete",
+        ),
         (["train", "--env", "MountainCar-v0", "--bins", "12,12,12"], "bins must be for each of 2"),
         (["train", "--env", "MountainCar-v0", "--bins", "twelve"], "bins must be, for each"),
         (["train", "--env", "CartPole-v1", "--bins", "12"], "say LOW:HIGH:12, or 1 to ignore it"),
