@@ -64,7 +64,8 @@ def main() -> None:
     """Write the picture, and the tables between the markers of both pages."""
     blocks = {"clinics": _clinics, "icu": _icu, "others": _others, "small": _small}
     rest = {"environments": _environments, "values": _values}
-    rest |= {"coverage": _coverage, "estimates": _estimates}
+    rest |= {"coverage": _coverage, "estimates": _estimates, "facts": _facts}
+    rest |= {"monotone": _monotone}
     main_table = {"behaviours": _behaviours}
     pages.main_of({"logs.md": main_table, "results/logs.md": blocks | rest})
 
@@ -78,13 +79,10 @@ def _behaviours() -> str:
     """Policies from logs of behaviour policies on the sepsis simulator."""
     world = sepsis_simulator()
     even, worth = world.behaviour("uniform"), _Worth(world)
-    rows = []
+    kept, rows = [], []
     for random, persons in product(_RANDOM, (10_000, 50_000)):
         chances = random * even + (1 - random) * world.expert
-        known = {"behaviour": "uniform" if random == 1 else chances}
-        told = {"untold": {}, "actions": {}, "chances": known}
-        for name in ("actions", "chances"):
-            told[name] = told[name] | {"admissible": world.admissible}
+        before = worth.of(np.full(world.n_states, -1), chances)
         found: dict[tuple[str, float | None], list[float]] = {}
         for run in range(2):
             rng = np.random.default_rng([run, 17, persons])
@@ -94,18 +92,32 @@ def _behaviours() -> str:
             for budget, draw in product(_BUDGETS, range(2)):
                 rng = np.random.default_rng([run, 19, draw])
                 noise = 0.0 if budget is None else rng.laplace(0, 20 / budget, counts.shape)
-                clone = (counts + noise).argmax(axis=1)
-                found.setdefault(("clone", budget), []).append(worth.of(clone, chances))
-                for name, options in told.items():
+                made = {"clone": ("clone", (counts + noise).argmax(axis=1))}
+                for name, options in _facts_of(world.admissible, chances).items():
                     rng = np.random.default_rng([run, 23, draw])
                     fitted = fit_policy(log, epsilon=budget, rng=rng, **options)
-                    value = worth.of(fitted.action, chances)
-                    found.setdefault((name, budget), []).append(value)
-        before = worth.of(np.full(world.n_states, -1), chances)
-        for name in ("clone", *told):
+                    made[name] = fitted.kind, fitted.action
+                for name, (kind, action) in made.items():
+                    found.setdefault((name, budget), []).append(worth.of(action, chances))
+                    kept.append((_RANDOM[random], persons, run, draw, name, _number(budget), kind,
+                                 before, found[name, budget][-1]))  # fmt: skip
+        for name, shown in _NAMES.items():
             values = [f"{np.mean(found[name, budget]):.3f}" for budget in _BUDGETS]
-            rows.append([_RANDOM[random], f"{persons:,}", f"{before:.3f}", _NAMES[name], *values])
+            rows.append([_RANDOM[random], f"{persons:,}", f"{before:.3f}", shown, *values])
             print(" ", *rows[-1], flush=True)
+    columns = [
+        "world",
+        "persons",
+        "log",
+        "draw",
+        "condition",
+        "epsilon",
+        "kind",
+        "treated",
+        "score",
+    ]
+    table = pd.DataFrame(kept, columns=columns)
+    save_all(_KEPT, {"behaviours.csv": table_writer(table)})
     header = ["log", "persons", "behaviour", "policy", *map(budget_text, map(_number, _BUDGETS))]
     best = worth.of(world.expert.argmax(axis=1), even)
     return pages.table(header, rows) + (
@@ -115,11 +127,138 @@ def _behaviours() -> str:
     )
 
 
+def _facts_of(admissible: np.ndarray, chances: np.ndarray) -> dict[str, dict[str, object]]:
+    """Return arguments of `fit_policy`, by what is told."""
+    often = np.where(admissible, chances, np.nan)
+    even = bool((np.nanmax(often, axis=1) <= np.nanmin(often, axis=1) * (1 + 1e-9)).all())
+    behaviour = {"behaviour": "uniform" if even else chances}
+    actions = {"admissible": admissible}
+    return {"untold": {}, "actions": actions, "behaviour": behaviour, "both": actions | behaviour}
+
+
+def _facts() -> str:
+    """Compare what is learned with and without public facts."""
+    kept = [_kept("behaviours").query("condition != 'clone'")]
+    kept[0] = kept[0].assign(world="sepsis simulator, " + kept[0]["world"])
+    for world, name in product([*clinics("judged"), ward()], BEHAVIOURS):
+        chances, rows = world.behaviour(name), []
+        for run in range(2):
+            log = simulate_log(world, chances, 10_000, np.random.default_rng([run, 37]))
+            for budget, draw in product(_BUDGETS, range(2)):
+                for told, options in _facts_of(world.admissible, chances).items():
+                    rng = np.random.default_rng([run, 41, draw])
+                    fitted = fit_policy(
+                        log, epsilon=budget, discount=world.discount, rng=rng, **options
+                    )
+                    score = world.score(world.chances(fitted.action, chances))
+                    rows.append((f"{world.name}, {name}", 10_000, run, draw, told,
+                                 _number(budget), fitted.kind, np.nan, score))  # fmt: skip
+        kept.append(pd.DataFrame(rows, columns=kept[0].columns))
+        print("  facts", world.name, name, flush=True)
+    cell = ["world", "persons", "epsilon"]
+    wide = pd.concat(kept).pivot_table(index=[*cell, "log", "draw"], columns="condition",
+                                       values="score")  # fmt: skip
+    off = wide[["actions", "behaviour", "both"]].sub(wide["untold"], axis=0)
+    means, errors = off.groupby(cell).mean(), off.groupby(cell).sem()
+    rows = []
+    for world in dict.fromkeys(means.index.get_level_values("world")):
+        for told in off.columns:
+            mean_off, error = means.loc[world][told], errors.loc[world][told]
+            worst = mean_off.idxmin()
+            persons, epsilon = worst
+            where = f"{persons:,}, {budget_text(epsilon)}"
+            within = f"{int((mean_off >= -0.005).sum())} of {len(mean_off)}"
+            sure = int((mean_off < -0.005 - 2 * error).sum())
+            rows.append([world, _TOLD[told], f"{mean_off.mean():+.3f}", within, str(sure),
+                         f"{mean_off[worst]:+.3f} ± {error[worst]:.3f} ({where})"])  # fmt: skip
+    header = (
+        "world | told | mean difference | cells within .005 or better | surely worse | worst cell"
+    )
+    return pages.table(header, rows) + (
+        "\n\nDifference to nothing told: values of the sepsis simulator (10,000 and 50,000 "
+        "persons), scores of the other worlds (10,000); a cell is a size and a budget, none, 10, 1 "
+        f"or 0.1, of 2 logs and 2 draws. *Surely worse*: by .005 and two standard errors. {_UNIT}"
+    )
+
+
+_TOLD = {"actions": "actions", "behaviour": "propensities", "both": "both"}
+
+
+def _monotone() -> str:
+    """Whether more budget and more persons never cost value: tests between adjacent cells."""
+    found = []
+    for name in ("behaviours", "clinics", "icu", "others"):
+        if not (_KEPT / f"{name}.csv").exists():
+            continue
+        rows = _kept(name)
+        cells_of = rows[rows["condition"] != "clone"].groupby(
+            ["world", "condition", "persons", "epsilon"]
+        )
+        of_logs = rows.groupby(["world", "condition", "persons", "epsilon", "log"])["score"].mean()
+        for (world, condition), of_world in (
+            cells_of["score"].agg(["mean", "std", "size"]).groupby(["world", "condition"])
+        ):
+            of_world = of_world.droplevel([0, 1])
+            for (persons, epsilon), cell in of_world.iterrows():
+                key = world, condition, persons, epsilon
+                kind = _kinds(cells_of.get_group(key)["kind"])
+                for more, other in _next(of_world, persons, epsilon):
+                    error = np.hypot(
+                        _error(of_logs[key]), _error(of_logs[world, condition, *other])
+                    )
+                    step = of_world.loc[other, "mean"] - cell["mean"]
+                    then = _kinds(cells_of.get_group((world, condition, *other))["kind"])
+                    found.append(
+                        (more, kind, then, step, error, f"{world}, {condition}, {key[2:]}")
+                    )
+    table = pd.DataFrame(found, columns=["more", "kind", "then", "step", "error", "where"])
+    table["falls"] = table["step"] < -2 * table["error"] - 0.005
+    print(table[table["falls"]].to_string(), flush=True)
+    lines = [
+        [*key, str(len(each)), str(int(each["falls"].sum())),
+         f"{min(each['step'].min(), 0):+.3f}"]
+        for key, each in table.groupby(["more", "kind", "then"])
+    ]  # fmt: skip
+    lines.append(["**all**", "", "", str(len(table)), str(int(table["falls"].sum())),
+                  f"{min(table['step'].min(), 0):+.3f}"])  # fmt: skip
+    header = "more | kind | kind then | steps | falls | largest fall"
+    return pages.table(header, lines) + (
+        "\n\nA step leads from one cell of a table to the next larger budget, or number of "
+        "persons. It is a fall if the mean is lower by more than .005 and two standard errors, over logs. "
+        f"{_UNIT}"
+    )
+
+
+def _kept(name: str) -> pd.DataFrame:
+    """Return the rows of a table that was made before."""
+    return pd.read_csv(_KEPT / f"{name}.csv")
+
+
+def _kinds(kinds: pd.Series) -> str:
+    return str(kinds.mode()[0])
+
+
+def _error(of_logs: pd.Series) -> float:
+    """Return the standard error of a mean over logs."""
+    return float(of_logs.sem()) if len(of_logs) > 1 else np.nan
+
+
+def _next(
+    cells_of: pd.DataFrame, persons: int, epsilon: float
+) -> Iterator[tuple[str, tuple[int, float]]]:
+    """Return the next cells, of more persons and of a larger budget."""
+    sizes, budgets = (sorted(set(cells_of.index.get_level_values(k))) for k in (0, 1))
+    if persons < sizes[-1]:
+        yield "persons", (sizes[sizes.index(persons) + 1], epsilon)
+    if epsilon < budgets[-1]:
+        yield "budget", (persons, budgets[budgets.index(epsilon) + 1])
+
+
 _NAMES = {
     "clone": "clone",
     "untold": "fit_policy",
     "actions": "actions known",
-    "chances": "propensities known",
+    "both": "propensities known",
 }
 
 
@@ -422,7 +561,7 @@ def _estimates() -> str:
     care = [*clinics("judged"), *([icu_world(_WHEEL)] if _there() else [])]
     found = []
     for world in [*care, *wards]:
-        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000, 200_000), range(2)):
+        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000), range(2)):
             rng = np.random.default_rng([zlib.crc32(world.name.encode()), persons, run])
             chances = world.behaviour(treatment)
             before = _worth(world, np.full(world.n_states, -1), chances)
@@ -450,7 +589,7 @@ def _estimates() -> str:
     )
     return pages.table(header, lines) + (
         f"\n\n{len(care)} worlds of intensive care{', with ICU-Sepsis,' * _there()} and three "
-        "wards, 2,000 to 200,000 persons, without privacy and at ε = 10, 1 and 0.1; uniform "
+        "wards, 2,000 and 20,000 persons, without privacy and at ε = 10, 1 and 0.1; uniform "
         "treatment with all known, half-expert treatment with chances unknown; 2 logs each. Gains: "
         f"median, and 5 to 95 in 100. {_UNIT}"
     )

@@ -39,12 +39,15 @@ class Behaviour:
         Of the chances.
     visits : array, shape (S,)
         How often states were visited in the log, > 0.
+    doubt : float
+        The posterior standard deviation of the skew.
     """
 
     chances: FloatArray
     squares: FloatArray
     variance: FloatArray
     visits: FloatArray
+    doubt: float = 0.0
 
     def popularity(self) -> FloatArray:
         """Return how much more an action is taken than the mean action that is taken."""
@@ -138,7 +141,7 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     """
     number = allowed.sum(axis=1)
     visits = positive(np.where(allowed, table, 0.0).sum(axis=1), noise**2 * number)
-    excess = _excess(table, noise, allowed, visits)
+    excess, doubt = _excess(table, noise, allowed, visits)
     chance, other, post = _leaders(table, noise, allowed, visits, excess)
     per_point = post.sum(axis=2)
     mean = np.einsum("qs,qsa->sa", other, per_point[:, :, None] - post)
@@ -152,6 +155,7 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
         squares=np.minimum((chances**2 + variance).sum(axis=1), 1.0),
         variance=variance,
         visits=visits,
+        doubt=doubt,
     )
 
 
@@ -174,12 +178,18 @@ def squares_beyond(
     return found / whole, noise**2 * math.sqrt(5 * free) / whole
 
 
-def _excess(table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray) -> float:
-    """Return the expected mean of squared positions, 0 for even chances, 1 for a leader alone."""
+def _excess(
+    table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray
+) -> tuple[float, float]:
+    """Return the expected skew, and its posterior standard deviation.
+
+    The skew is the mean of squared positions, 0 for even chances, 1 for a leader alone.
+    """
     even = 1 - float(np.average(1 / allowed.sum(axis=1), weights=visits))
     found, off = (each / max(even, 1e-9) for each in squares_beyond(table, noise, allowed, visits))
     share = _SQUARES[1] ** 2 / (_SQUARES[1] ** 2 + off**2)
-    return float(np.clip(_SQUARES[0] + share * (found - _SQUARES[0]), 0.0, 1.0))
+    skew = float(np.clip(_SQUARES[0] + share * (found - _SQUARES[0]), 0.0, 1.0))
+    return skew, off * math.sqrt(share)
 
 
 def _leaders(

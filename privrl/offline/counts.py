@@ -1,6 +1,7 @@
 """A model from counts of all transitions and rewards: for worlds that are small for their log."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -258,8 +259,9 @@ def value_in_counts(
     counts alone). A plan for these very counts is worth less in the world than in them: each state
     gets the action with the largest estimate, and the largest of several noisy estimates is too
     large on average; the errors add up over states. The bound below allows for it, and is twice as
-    far as that above at the least. Where nothing is known the rest of an episode pays nothing: the
-    world may well pay more.
+    far as that above at the least. In the value, the rest of an episode pays nothing where nothing
+    is known; in the bounds it is as bad, or as good, as it can be. What noise hides of the other
+    rows leads to the best state in the upper bound: plans are made for the worse case.
     """
     rows, reward, known = belief.likely()
     rows = by_outcome(counts, rows)
@@ -271,8 +273,11 @@ def value_in_counts(
     # What was done, where that is the policy: -1 is the last action.
     done = np.where(known, often, _SEEN)
     done = done / done.sum(axis=1, keepdims=True)
+    hidden = np.where(known, _hidden(counts, rows, known), 1.0)
     rows = np.append(rows, np.einsum("sa,sat->st", done, rows)[:, None], axis=1)
     reward = np.append(reward, (done * reward).sum(axis=1)[:, None], axis=1)
+    unknown = np.maximum(1.0 - known.any(axis=1), (often * ~known).sum(axis=1) / often.sum(axis=1))
+    hidden = np.append(hidden, np.maximum(unknown, hidden.min())[:, None], axis=1)
     states, horizon = np.arange(n_states), len(action)
     ahead = np.zeros((horizon + 1, n_states + len(ends)))
     ahead[:, n_states:] = ends
@@ -302,8 +307,62 @@ def value_in_counts(
     variance = np.where(known, variance, 0.0)
     bound = DEVIATIONS * math.sqrt(float(variance.sum() + of_start))
     chosen_for = float(largest_of(known.sum(axis=1)) @ np.sqrt(variance).sum(axis=1))
-    below = max(CHOSEN * bound, bound + chosen_for)
-    return estimate(float(start @ first), below, bound, log.return_range())
+    value, possible = float(start @ first), log.return_range()
+    plan = _Plan(rows, reward, ends, action)
+    low, high = log.step_rewards
+    least = float(start @ plan.at_an_end(np.where(hidden < 1, 0.0, 1.0), low, np.min))
+    most = float(start @ plan.at_an_end(hidden, high, np.max))
+    below = max(CHOSEN * bound, bound + chosen_for) + max(value - least, 0.0)
+    return estimate(value, below, bound + max(most - value, 0.0), possible)
+
+
+def _hidden(counts: ReleasedCounts, rows: FloatArray, known: BoolArray) -> float:
+    """Return which part of the steps of known rows leads to next states that noise hides.
+
+    All cells together have less noise than what each is compared to, so they say how much is
+    hidden, on average: two deviations more are assumed. Some cells show by their noise alone: what
+    that adds is that of Laplace noise beyond the least count that shows.
+    """
+    noise, shown = counts.noise[0], (rows > 0) & known[..., None]
+    if not noise or not shown.any():
+        return 0.0
+    cells = counts.transition[known]
+    of_shown = counts.transition[shown]
+    least = max(float(of_shown.min()), 0.0) / noise
+    number = cells.size - len(of_shown)
+    by_noise = 0.5 * math.exp(-math.sqrt(2) * least) * (least + math.sqrt(0.5)) * number
+    beyond = float(cells.sum() - of_shown.sum()) + noise * by_noise
+    beyond += DEVIATIONS * noise * math.sqrt(number)
+    whole = max(float(of_shown.sum()) + beyond, 1.0)
+    return min(max(beyond / whole, 0.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A plan in the likely world of counts: rows, rewards of steps, of outcomes, and actions."""
+
+    rows: FloatArray
+    reward: FloatArray
+    ends: FloatArray
+    action: IntArray
+
+    def at_an_end(
+        self, hidden: FloatArray, pays: float, end: Callable[[FloatArray], float]
+    ) -> FloatArray:
+        """Return values of first states where what is hidden is as bad, or as good, as can be.
+
+        A part ``hidden``, shape (S, A + 1), of the steps of each row leads to the state or outcome
+        with the least, or the largest, value; rows that are hidden as a whole pay ``pays``.
+        """
+        n_states = len(self.rows)
+        reward, states = np.where(hidden < 1, self.reward, pays), np.arange(n_states)
+        after = np.append(np.zeros(n_states), self.ends)
+        for action in self.action[::-1]:
+            chosen = states, action
+            seen = (1 - hidden[chosen]) * (self.rows[chosen] @ after)
+            lost = hidden[chosen] * end(np.append(after, 0.0))
+            after = np.append(reward[chosen] + seen + lost, self.ends)
+        return after[:n_states]
 
 
 def largest_of(numbers: IntArray) -> FloatArray:

@@ -159,20 +159,24 @@ def evaluate_policy(
     ratio = _ratios(log, action, behaviour, admissible)
     weighed = _method(log, discount, method)
     with paid_stream(log, cost, rng, accountant) as stream:
-        return _evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
+        return evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
 
 
-def _evaluated(
+def evaluated(
     stream: PersonStream,
     log: LogSpace,
     ratio: FloatArray,
-    weighed: Method,
+    weighed: Method = "steps",
     *,
-    discount: float,
+    discount: float = 1.0,
     confidence: float,
+    share: float = 1.0,
 ) -> PolicyValue:
-    """Release what the value is made of, and return it."""
-    sums = _Sums(stream, log, discount)
+    """Release what the value is made of, and return it.
+
+    ``ratio`` is from `weights_of`; ``share`` is the part of its budget that every person has left.
+    """
+    sums = _Sums(stream, log, discount, share)
     most = float(ratio.max(initial=1.0))
     log_most = math.log(most) * (1 if weighed == "last" else log.most_steps)
     largest, clip = math.exp(min(log_most, _FAR)), None
@@ -197,8 +201,9 @@ def _evaluated(
 class _Sums:
     """The released sums of weights and returns, and the value that follows."""
 
-    def __init__(self, stream: PersonStream, log: LogSpace, discount: float) -> None:
-        self._stream, self._per_person = stream, log.most_episodes
+    def __init__(self, stream: PersonStream, log: LogSpace, discount: float, share: float) -> None:
+        self._stream, self._per_person, self._share = stream, log.most_episodes, share
+        self._of_whole = float(stream.noise) / share  # on a table for all that there is to spend
         self.low, high = log.return_range(discount)
         self.range = high - self.low
         # Whether each person is wholly at one end of the range: their squares are free then.
@@ -217,7 +222,7 @@ class _Sums:
             max(float(counts[-1]) * self._per_person, self.persons, 1.0),
             max(self.persons, 1.0) * self._per_person,
         )
-        self._count_noise = float(stream.noise) * self._per_person * n_counts / _COUNT
+        self._count_noise = self._of_whole * self._per_person * n_counts / _COUNT
 
     def _update(self, amounts: Callable[[Log], FloatArray], n_rows: int, unit: float) -> FloatArray:
         """Return a noisy sum over persons of each of some rows of amounts, in its own units."""
@@ -225,13 +230,13 @@ class _Sums:
         def adds(part: Log, _: FloatArray) -> Added:
             rows, n = amounts(part), part.n_persons
             persons, cells = np.tile(np.arange(n), n_rows), np.repeat(np.arange(n_rows), n)
-            return Added(persons, cells, rows.ravel(), unit)
+            return Added(persons, cells, rows.ravel(), unit * self._share)
 
-        return self._stream.update(adds, n_rows) / unit
+        return self._stream.update(adds, n_rows) / (unit * self._share)
 
     def good_clip(self) -> float:
         """Return a weight that leaves chance and noise small, and grows with the persons."""
-        noise = max(self._stream.noise * self._per_person, 1e-9)
+        noise = max(self._of_whole * self._per_person, 1e-9)
         return float(max(1.0, min(math.sqrt(self._episodes), self._episodes / noise**2)))
 
     def release(self, weighing: "_Weighing", *, clipped: bool) -> None:
@@ -239,7 +244,7 @@ class _Sums:
         for_squares = 0.0 if self._simple or clipped else _SQUARES
         unit = 1 - _COUNT - for_squares
         high, low = self._high, self._low = self._update(weighing.added, 2, unit).tolist()
-        self._noise = float(self._stream.noise) / unit
+        self._noise = self._of_whole / unit
         self._largest = weighing.largest
         self._whole = self._largest * self._per_person
         self.place = min(max(high / (high + low), 0.0), 1.0) if high + low > 0 else 0.5
@@ -250,7 +255,7 @@ class _Sums:
             smaller = partial(weighing.smaller, place=self.place)
             unit = 1 - _COUNT if self._simple else min(1 - _COUNT, 4 * for_squares)
             squares -= float(self._update(smaller, 1, unit)[0])
-            noise = math.hypot(noise, self._stream.noise / unit)
+            noise = math.hypot(noise, self._of_whole / unit)
         self._squares = max(squares, 0.0) + noise / 2 + max(ahead, behind)
 
     def whole(self, quantile: float) -> tuple[float, float, float, float]:
@@ -360,8 +365,13 @@ def _ratios(log: LogSpace, action: Any, behaviour: Any, admissible: Any) -> Floa
             "action must be -1 or an action that is admissible and has a chance, got "
             f"{int(action[step, where])} in state {where}; -1 is what was done there."
         )
+    return weights_of(action, chances)
+
+
+def weights_of(action: IntArray, chances: FloatArray) -> FloatArray:
+    """Return the chances of a policy, shape (H, S), over those of the behaviour, (H, S, A)."""
     step, says = np.nonzero(action >= 0)
-    ratio = np.ones((len(action), *shape))
+    ratio = np.ones((len(action), *chances.shape))
     ratio[step, says] = 0.0
     ratio[step, says, action[step, says]] = 1 / chances[says, action[step, says]]
     return ratio

@@ -18,9 +18,10 @@ from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.behaviour import counted_steps, positive, usual_steps
+from privrl.offline.evaluation import evaluated, weights_of
 from privrl.offline.facts import DEVIATIONS, SHARE, Estimate, Task, estimate
 from privrl.offline.persons import Added, Adds
-from privrl.offline.popularity import Look, Other, Popularity
+from privrl.offline.popularity import EVEN, Look, Other, Popularity, returns_ahead
 from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
@@ -41,6 +42,9 @@ _RETURNS: Final = 0.12  # of the budget, for them,
 _AFTER: Final = (0.15,)  # rounds after them, before the last,
 _SLOPE: Final = 0.6  # and states differ by this much of what they did, when all do better
 _ROUNDS: Final = 12  # without privacy
+_UNSURE: Final = 0.2  # doubt about the skew from which more is asked
+_BADLY: Final = 0.02  # of the budget, for whether those who were treated fared badly
+_CONFIDENCE: Final = 0.98  # of each bound: both hold in 95 of 100, and squares are noisy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 _GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
 _FUTURES: Final = 64  # of a vote
@@ -203,37 +207,53 @@ class _Learner:
         by_rounds: tuple[float, ...] = next(s for most, s in _SHARES if strength < most)
         if not self._stream.noise:
             by_rounds = (1.0 / _ROUNDS,) * _ROUNDS
+        action, values = np.full(self._shape[0], -1, np.intp), at_first.values
+        value: Estimate | None = self._facts.done
+        kind: Kind = "behaviour"
+        faint, look = self._looked(self._signal(1.0, size, few=True), by_rounds, empty=empty)
+        even = self._balanced or (look is not None and look.skew.upper < EVEN)
         by_returns = self._outcomes_tell() and _BY_RETURNS[0] <= strength < _BY_RETURNS[1]
         if by_returns:
             by_rounds = _AFTER
-        hope = min(1.0, self._signal(1.0, size) / 2) if by_rounds or self._balanced else 0.0
+        hope = min(1.0, self._signal(1.0, size) / 2) if by_rounds else float(even)
         level = self._level(hope)
         bound = self._largest(level, size)
-        action, values = np.full(self._shape[0], -1, np.intp), level.values
-        value: Estimate | None = self._facts.done
-        kind: Kind = "behaviour"
-        look, signal = None, self._signal(1.0, size, few=not self._balanced)
-        faint = signal < (_FAINT if self._balanced else _HARMFUL) or self._blind()
-        if not (self._balanced or empty) and signal >= _NOTHING:
-            other: Other = "rounds" if by_rounds else "vote"
-            look = self._look("nothing" if faint else other)
         if look is not None and look.way == "popular":
             action = self._popularity.most_popular(look)
             if (action >= 0).any():
-                kind, value = "popular", self._unsure(self._facts.done.value)
-        elif faint:
-            values = at_first.values
-        elif empty or bound <= 0:
+                kind, value = "popular", self._weighed(action)
+        elif faint or empty or bound <= 0:
             pass
         elif by_rounds:
             kind = "rounds"
             action, values, value = self._in_rounds(by_rounds, level, bound, by_returns=by_returns)
         else:
-            kind, action, value = "vote", self._vote_at_once(level, bound), None
+            kind, values, value = "vote", level.values, None
+            action = self._vote_at_once(level, bound)
         allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
         return Learned(
             action, kind, values, allowed, strength, value if self._discount == 1 else None
         )
+
+    def _looked(
+        self, signal: float, by_rounds: tuple[float, ...], *, empty: bool
+    ) -> tuple[bool, Look | None]:
+        """Return whether noise hides which action is best, and a first look, where one pays."""
+        faint = signal < (_FAINT if self._balanced else _HARMFUL) or self._blind()
+        look = None
+        if empty or signal < _NOTHING:
+            return faint, look
+        if not self._balanced:
+            other: Other = "rounds" if by_rounds else "vote"
+            look = self._look("nothing" if faint else other)
+            if not by_rounds and (faint or look.way == "popular") and self._little_to_lose(look):
+                look, faint = replace(look, way="differences"), False
+        elif by_rounds and self._allowed is None:
+            look = self._look("even")
+        noisy = self._stream.noise > 0
+        if look is not None and noisy and self._allowed is None and look.skew.upper < EVEN:
+            self._allowed = np.ones(self._shape, np.bool_)  # all show, so all are admissible
+        return faint, look
 
     def _look(self, other: Other) -> Look:
         """Release a first look at the behaviour policy, and use it."""
@@ -241,6 +261,27 @@ class _Learner:
         look = self._popularity.look(self._variance, self._spread, other)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
+
+    def _little_to_lose(self, look: Look) -> bool:
+        """Release whether outcomes are surely worse than the middle of what is possible.
+
+        Where noise hides how skewed the behaviour policy is, a vote may be worse than an expert,
+        but not by much if those who were treated fared badly.
+        """
+        paid = self._space.step_rewards[0] < self._space.step_rewards[1]
+        if paid or look.skew.doubt < _UNSURE or not self._stream.noise:
+            return False
+        low, high = self._space.return_range(self._discount)
+        discount, most = self._discount, self._space.most_episodes
+
+        def adds(part: Log, _: FloatArray) -> Added:
+            first = part.episode_starts[:-1]
+            off = 2 * (returns_ahead(part, discount)[first] - low) / (high - low) - 1
+            return Added(part.person[first], np.zeros(len(first), np.intp), off, _BADLY / most)
+
+        above = float(self._stream.update(adds, 1)[0])
+        self._spent += _BADLY
+        return above < -DEVIATIONS * self._stream.noise
 
     def _blind(self) -> bool:
         """Return whether noise hides even the value of an expert's behaviour policy."""
@@ -315,7 +356,7 @@ class _Learner:
         ``few`` actions of a state count, as where it is not known which are admissible.
         """
         number = np.full(*self._shape) if self._allowed is None else self._allowed.sum(axis=1)
-        few = few or self._allowed is None
+        few = few or self._allowed is None or not self._stream.noise
         n_cells = int((np.minimum(number, _FEW_ACTIONS) if few else number).sum())
         of_cell = self._task.visits / n_cells
         noise = self._stream.noise * self._largest(self._level(1.0), size) / share
@@ -334,13 +375,10 @@ class _Learner:
         unit, n_actions = whole / bound, self._shape[1]
         allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
         choice = allowed.sum(axis=1) > 1
-        alone = self._balanced and self._allowed is not None
 
         def adds(part: Log, _: FloatArray) -> Added:
             steps = with_a_choice(part, level.discount, choice)
             amount, n = level.differences(steps), part.n_persons
-            if alone:
-                return Added(steps.person, _cells(steps, n_actions), amount, unit)
             cost = np.bincount(steps.person, weights=np.abs(amount), minlength=n) * unit
             counted = np.flatnonzero(counted_steps(part, most) & choice[part.state])
             person = part.person[counted]
@@ -418,6 +456,19 @@ class _Learner:
         above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gained)
         return estimate(done.value + gained, below, above, self._space.return_range())
 
+    def _weighed(self, action: IntArray) -> Estimate:
+        """Return the value of frequent actions by importance sampling, if propensities are public.
+
+        These actions follow from propensities and from where persons were, not from their returns,
+        so that the same persons can tell it; they have all that is left of their budgets for it.
+        """
+        if self._chances is None or self._discount != 1:
+            return self._unsure(self._facts.done.value)
+        ratio = weights_of(action[None], self._chances)
+        rest = 1 - self._spent
+        found = evaluated(self._stream, self._space, ratio, confidence=_CONFIDENCE, share=rest)
+        return Estimate(found.value, found.lower, found.upper)
+
     def _unsure(self, value: float) -> Estimate:
         """Return an estimate with the lowest and highest return as bounds.
 
@@ -474,18 +525,20 @@ class _Learner:
         table = self._stream.update(adds, int(np.prod(self._shape))).reshape(self._shape)
         if self._allowed is None:
             self._allowed = _shown(table, noise)
+        elif not noise:
+            self._allowed = self._allowed & _shown(np.where(self._allowed, table, 0.0), noise)
         allowed = self._allowed
         inside = np.where(allowed, table, 0.0)
         factor = self._task.visits / max(inside.sum(), noise)
         number = allowed.sum(axis=1)
         of_state = positive(inside.sum(axis=1), noise**2 * number)
         even = (of_state / number)[:, None]
-        if self._balanced:
+        if not noise:
+            cells = np.maximum(inside, 0.5)
+        elif self._balanced:
             cells = np.where(allowed, even, 0.0)
         elif self._chances is not None:
             cells = of_state[:, None] * self._chances
-        elif not noise:
-            cells = np.maximum(inside, 0.5)
         else:
             prior = (0.7 * even) ** 2
             cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)

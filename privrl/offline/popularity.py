@@ -29,8 +29,9 @@ from privrl.offline.shrinkage import Spread
 _FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder
 _CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
 _SKEWED: Final = 0.015  # skew, from 0 to 1, below which a behaviour policy counts as uniform
-_EXPERT: Final = 0.35  # skew from which a vote is not as good as the most frequent action
+_EXPERT: Final = 0.15  # skew, surely, from which votes are not as good as the most frequent action
 _BETTER: Final = 4.0  # times what actions differ by: how much better frequent ones have to be else
+EVEN: Final = 0.025  # skew, surely, below which actions count as taken uniformly
 _LEANING: Final = 0.06  # of the budget, for whether popular actions are better
 _PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
 _CONFOUNDED: Final = 1 / 24  # of how far returns are: how much states differ in them
@@ -38,7 +39,25 @@ _LEANINGS: Final = 0.3  # of how far returns are from their mean: how large lean
 _LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
 
 Way = Literal["popular", "differences"]
-Other = Literal["rounds", "vote", "nothing"]
+Other = Literal["rounds", "vote", "nothing", "even"]
+
+
+@dataclass(frozen=True)
+class Skew:
+    """How skewed a behaviour policy is, from 0 to 1, and the standard deviation of that."""
+
+    value: float
+    doubt: float
+
+    @property
+    def lower(self) -> float:
+        """One deviation below."""
+        return self.value - self.doubt
+
+    @property
+    def upper(self) -> float:
+        """One deviation above."""
+        return self.value + self.doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +72,14 @@ class Look:
         The expected advantages of actions for being popular.
     spent : float
         The share of each person's budget that the look has cost.
+    skew : Skew
+        How skewed the behaviour policy is.
     """
 
     way: Way
     lean: FloatArray
     spent: float
+    skew: Skew
     behaviour: Behaviour
     table: FloatArray
     noise: float
@@ -88,10 +110,11 @@ class Popularity:
             The mean square of a temporal difference.
         spread : Spread
             How much actions and states differ in them.
-        other : "rounds", "vote" or "nothing"
+        other : "rounds", "vote", "nothing" or "even"
             The other method. Votes favour frequent actions already, so that one is worse only where
-            the behaviour policy is that of an expert. Rounds are worse only where it is sure how
-            much better frequent actions are.
+            the behaviour policy is that of an expert, or steps are paid, whose noise is louder.
+            Rounds are worse only where it is sure how much better frequent actions are. "even":
+            actions are known to be as frequent, and the question is only which there are.
         """
         stream, known = self._task.stream, self._task.chances is not None
         first, spent = self._rest, 0.0
@@ -103,19 +126,23 @@ class Popularity:
         behaviour = self._behaviour(table, noise)
         lean = np.zeros_like(behaviour.chances)
         way: Way = "differences"
-        skew = behaviour.skew(self._allowed)
-        if skew >= (_EXPERT if other == "vote" and not known else _SKEWED):
+        skew = Skew(behaviour.skew(self._allowed), behaviour.doubt)
+        expert = skew.lower >= _EXPERT
+        low, high = self._task.space.step_rewards
+        if other == "vote" and low < high and not expert and skew.upper >= EVEN:
+            way = "popular"
+        elif other != "even" and (expert or (skew.value >= _SKEWED and (other != "vote" or known))):
             spent += _LEANING if stream.noise else 0.0
             leaning, off = self._release_leaning(behaviour, variance)
             lean = leaning * behaviour.popularity()
             shown, wanted = leaning + off, spread.cell
             if other == "rounds":
                 shown = leaning - off
-            if other == "rounds" or skew < _EXPERT:
+            if other == "rounds" or not expert:
                 wanted *= _BETTER
             if stream.noise and shown >= wanted:
                 way = "popular"
-        return Look(way, lean, spent, behaviour, table, noise)
+        return Look(way, lean, spent, skew, behaviour, table, noise)
 
     def _release_visits(self, share: float, *, by_action: bool) -> tuple[FloatArray, float]:
         task = self._task
