@@ -165,35 +165,6 @@ def _axis(column: Number, low: float, high: float, n: int, denser: float) -> Flo
     return found
 
 
-def plan_on_grid(
-    predict: Predict,
-    schema: ContinuousSchema,
-    *,
-    discount: float,
-    caution: float,
-    horizon: int,
-    core: FloatArray | None = None,
-) -> FloatArray:
-    """Return the value of each point of `Grid.of`, by value iteration.
-
-    Parameters
-    ----------
-    predict : callable
-        The model.
-    schema : ContinuousSchema
-        At most `MOST_ON_GRID` numeric columns of states.
-    discount : float
-        In (0, 1].
-    caution : float
-        Deviations of the model's error by which values are lowered, >= 0.
-    horizon : int
-        Steps after which nothing is earned.
-    core : array, shape (n, 2), optional
-        Of the grid.
-    """
-    return _Steps.of(predict, schema, discount, caution, core).solve(horizon)
-
-
 @dataclass(frozen=True, eq=False)
 class _Steps:
     """What each action leads to from each point of a grid, and how values follow from it."""
@@ -352,7 +323,20 @@ def worth_on_grid(
 ) -> FloatArray:
     """Return what each action is worth in each point of `Grid.of`, shape (n, n_actions).
 
-    Arguments are those of `plan_on_grid`.
+    Parameters
+    ----------
+    predict : callable
+        The model.
+    schema : ContinuousSchema
+        At most `MOST_ON_GRID` numeric columns of states.
+    discount : float
+        In (0, 1].
+    caution : float
+        Deviations of the model's error by which values are lowered, >= 0.
+    horizon : int
+        Steps after which nothing is earned.
+    core : array, shape (n, 2), optional
+        Of the grid.
     """
     steps = _Steps.of(predict, schema, discount, caution, core)
     values = steps.solve(horizon)
