@@ -27,6 +27,8 @@ from privrl.continuous import (
 from privrl.continuous.fitting import Design
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import ReplacePerson
+from privrl.data.logs import LogSchema, read_log
+from privrl.offline import fit_model, fit_policy
 
 
 @pytest.fixture(scope="module")
@@ -378,3 +380,16 @@ def test_an_interrupt_at_any_line_after_the_charge_says_that_it_is_spent() -> No
         charged += len(spent.journal)
         assert not len(spent.journal) or "charged" in "".join(getattr(error, "__notes__", ()))
     assert 0 < charged < lines
+
+
+def test_what_is_for_cells_names_what_is_for_numbers(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(
+        "most_steps = 3\n" + _TOML.replace('terminated = "left"\n', "")
+    )
+    with pytest.raises(ValueError, match="got a range; ContinuousSchema reads"):
+        LogSchema.load(tmp_path / "schema.toml")
+    with pytest.raises(ValueError, match="read_continuous_log takes a ContinuousSchema"):
+        read_log(pd.DataFrame(), SCHEMA)  # type: ignore[arg-type] # of another kind
+    for fit in (fit_model, fit_policy):
+        with pytest.raises(ValueError, match="fit_continuous_model takes a ContinuousLog"):
+            fit(walks(2, 0), epsilon=1)  # type: ignore[operator] # of another kind
