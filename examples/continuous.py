@@ -6,8 +6,12 @@ et al., 2016) then trains in the released environment alone, through Gymnasium's
 other agent could. The same agent is trained in the true task, and both are judged there. Rewards
 and ends of episodes are public functions. Needs NumPy and Gymnasium only.
 
-    python examples/continuous.py Pendulum
-    python examples/continuous.py CartPole
+    python examples/continuous.py Pendulum 3000
+    python examples/continuous.py CartPole 30000
+
+With seed 0, the first line printed returns of -1242 for random actions, -149 for the agent of the
+true task and -162 for that of the release; the second one 22, 500 and 140. Agents exploit errors of
+the released CartPole, where random actions hardly show what the position does.
 """
 
 import sys
@@ -21,7 +25,7 @@ from privrl.continuous import ContinuousSchema, Number, fit_continuous_model
 from privrl.continuous.tasks import TASKS, Task
 
 PERSONS, EPSILON = 30_000, 1.0
-STEPS = {"Pendulum": 15_000, "CartPole": 30_000}
+STEPS = {"Pendulum": 8_000, "CartPole": 20_000}
 UNITS, BATCH, RATE, SLOW, DISCOUNT = 64, 64, 1e-3, 0.01, 0.99
 JUDGED, EPISODES = 1500, 5  # steps after which the agent is judged, and by how many episodes
 
@@ -187,4 +191,4 @@ def main(name: str, persons: int = PERSONS, seed: int = 0) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "Pendulum")
+    main(*sys.argv[1:2] or ["Pendulum"], *map(int, sys.argv[2:3]))

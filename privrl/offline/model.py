@@ -168,7 +168,7 @@ def check_model(
         If a model would be too large, or labels are not what `Released` takes: none is that of an
         outcome, and no outcome is "unknown".
     """
-    check_is("log", log, LogSpace)
+    check_is("log", log, LogSpace, hint="fit_continuous_model takes a ContinuousLog")
     names = log.outcomes or (_OVER,)
     n_states = log.n_states + len(names) + 1
     if n_states**2 * log.n_actions > MOST_CELLS:

@@ -166,7 +166,7 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
         If the noise does not go with the discount or the sizes, a plan would be too long, or
         nothing is earned.
     """
-    check_is("log", log, LogSpace)
+    check_is("log", log, LogSpace, hint="fit_continuous_model takes a ContinuousLog")
     if not any((*log.step_rewards, *log.outcome_rewards)):
         raise ValueError(
             "log must have rewards, got none that is not 0: no action is better than others; give "

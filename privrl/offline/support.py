@@ -38,7 +38,7 @@ def check_support(
     ValueError
         If an argument is of another shape or kind.
     """
-    check_is("log", log, LogSpace)
+    check_is("log", log, LogSpace, hint="fit_continuous_model takes a ContinuousLog")
     shape = log.n_states, log.n_actions
     if admissible is not None:
         admissible = plain_array("admissible", admissible)

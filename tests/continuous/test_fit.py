@@ -31,8 +31,10 @@ from privrl.continuous.ends import HAZARD, NEVER
 from privrl.continuous.fitting import Design
 from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
+from privrl.data.logs import LogSchema, read_log
 from privrl.mechanisms import select_private
 from privrl.mechanisms.selection import Trial
+from privrl.offline import fit_model, fit_policy
 
 
 @pytest.fixture(scope="module")
@@ -517,3 +519,16 @@ def test_an_order_of_too_many_features_is_refused_before_the_charge() -> None:
         with pytest.raises(ValueError, match="order be lower: of order"):
             fit_continuous_model(walks(3, 0), epsilon=1, order=order, accountant=spent)
     assert not spent.journal
+
+
+def test_what_is_for_cells_names_what_is_for_numbers(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(
+        "most_steps = 3\n" + _TOML.replace('terminated = "left"\n', "")
+    )
+    with pytest.raises(ValueError, match="got a range; ContinuousSchema reads"):
+        LogSchema.load(tmp_path / "schema.toml")
+    with pytest.raises(ValueError, match="read_continuous_log takes a ContinuousSchema"):
+        read_log(pd.DataFrame(), SCHEMA)  # type: ignore[arg-type] # of another kind
+    for fit in (fit_model, fit_policy):
+        with pytest.raises(ValueError, match="fit_continuous_model takes a ContinuousLog"):
+            fit(walks(2, 0), epsilon=1)  # type: ignore[operator] # of another kind

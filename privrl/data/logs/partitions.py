@@ -131,7 +131,8 @@ def read_partitions(
     """
     if not isinstance(schema, LogSchema):
         raise ValueError(
-            f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one."
+            f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one, "
+            "and read_continuous_log takes a ContinuousSchema."
         )
     public = vars(schema.space)
     nothing_yet = PartitionedLog(**public, client=client, parts=())

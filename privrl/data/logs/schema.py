@@ -353,6 +353,11 @@ def _cells_of(role: str, data: Any) -> dict[str, Column]:
 
 def _spelt_out(name: str, data: Any) -> Any:
     """Return plain data of a column with its categories, where it has their count."""
+    if isinstance(data, Mapping) and "range" in data:
+        raise ValueError(
+            f"column {name!r} must have cells, got a range; ContinuousSchema reads schemas with "
+            "ranges."
+        )
     if not isinstance(data, Mapping) or "count" not in data:
         return data
     _check_keys(f"column {name!r}", data, {"count"}, {"count", "other"})

@@ -97,7 +97,8 @@ def read_log(
     """
     if not isinstance(schema, LogSchema):
         raise ValueError(
-            f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one."
+            f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one, "
+            "and read_continuous_log takes a ContinuousSchema."
         )
     rows, n_read = Rows(schema), 0
     for parts in parts_of(source, schema.columns, separator):
