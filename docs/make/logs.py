@@ -195,10 +195,9 @@ def _monotone() -> str:
             ["world", "condition", "persons", "epsilon"]
         )
         of_logs = rows.groupby(["world", "condition", "persons", "epsilon", "log"])["score"].mean()
-        for (world, condition), of_world in (
-            cells_of["score"].agg(["mean", "std", "size"]).groupby(["world", "condition"])
-        ):
-            of_world = of_world.droplevel([0, 1])
+        means = cells_of["score"].agg(["mean", "size"])
+        for (world, condition), part in means.groupby(["world", "condition"]):
+            of_world = part.droplevel([0, 1])
             for (persons, epsilon), cell in of_world.iterrows():
                 key = world, condition, persons, epsilon
                 kind = _kinds(cells_of.get_group(key)["kind"])
@@ -224,7 +223,8 @@ def _monotone() -> str:
     header = "more | kind | kind then | steps | falls | largest fall"
     return pages.table(header, lines) + (
         "\n\nA step leads from one cell of a table to the next larger budget, or number of "
-        "persons. It is a fall if the mean is lower by more than .005 and two standard errors, over logs. "
+        "persons. It is a fall if the mean is lower by more than .005 and two standard errors, "
+        "over logs. "
         f"{_UNIT}"
     )
 

@@ -21,7 +21,7 @@ from privrl.offline.behaviour import counted_steps, positive, usual_steps
 from privrl.offline.evaluation import evaluated, weights_of
 from privrl.offline.facts import DEVIATIONS, SHARE, Estimate, Task, estimate
 from privrl.offline.persons import Added, Adds
-from privrl.offline.popularity import EVEN, Look, Other, Popularity, returns_ahead
+from privrl.offline.popularity import EVEN, Look, Other, Popularity, Skew, returns_ahead
 from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
@@ -246,7 +246,11 @@ class _Learner:
         if not self._balanced:
             other: Other = "rounds" if by_rounds else "vote"
             look = self._look("nothing" if faint else other)
-            if not by_rounds and (faint or look.way == "popular") and self._little_to_lose(look):
+            if (
+                not by_rounds
+                and (faint or look.way == "popular")
+                and self._little_to_lose(look.skew)
+            ):
                 look, faint = replace(look, way="differences"), False
         elif by_rounds and self._allowed is None:
             look = self._look("even")
@@ -262,14 +266,14 @@ class _Learner:
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
 
-    def _little_to_lose(self, look: Look) -> bool:
+    def _little_to_lose(self, skew: Skew) -> bool:
         """Release whether outcomes are surely worse than the middle of what is possible.
 
         Where noise hides how skewed the behaviour policy is, a vote may be worse than an expert,
         but not by much if those who were treated fared badly.
         """
         paid = self._space.step_rewards[0] < self._space.step_rewards[1]
-        if paid or look.skew.doubt < _UNSURE or not self._stream.noise:
+        if paid or skew.doubt < _UNSURE or not self._stream.noise:
             return False
         low, high = self._space.return_range(self._discount)
         discount, most = self._discount, self._space.most_episodes

@@ -1,6 +1,7 @@
 """Logs of a behaviour policy: what is taken most often, and facts that do no harm."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -25,7 +26,7 @@ from privrl.offline.behaviour import (
 from privrl.offline.facts import Task, release_facts
 from privrl.offline.learning import _Learner
 from privrl.offline.persons import BUDGET, PersonStream, full, pay, person_cost
-from privrl.offline.popularity import Popularity, returns_ahead
+from privrl.offline.popularity import Popularity, Skew, returns_ahead
 
 Array = np.ndarray
 
@@ -215,6 +216,40 @@ def test_nothing_is_found_of_popular_policies(known: bool) -> None:
     assert SCHEMA["most_episodes"] > 1
 
 
+def test_nothing_is_found_where_frequent_actions_are_weighed() -> None:
+    """With public propensities all that is left of budgets tells the value."""
+    public: dict[str, Any] = {"step_rewards": (0.0, 0.0), "n_states": 40, "most_episodes": 1}
+    draw, persons = np.random.default_rng(7), list[Person]()
+    for _ in range(1500):
+        steps = [(int(s), int(draw.random() < 0.15), 0.0) for s in draw.integers(40, size=3)]
+        persons.append([(steps, int(any(action for _, action, _ in steps)))])
+
+    def run(log: Log) -> Any:
+        chances = np.tile([0.85, 0.15], (40, 1))
+        return fit_policy(log, epsilon=3.0, behaviour=chances, rng=np.random.default_rng(0))
+
+    found = run(log_of(persons, **public))
+    assert found.kind == "popular"
+    assert 0 < found.value.lower < 1 <= found.value.upper
+    for place in range(3):
+        fewer = log_of([*persons[:place], *persons[place + 1 :]], **public)
+        result = audit_replay(run, log_of(persons, **public), fewer)
+        assert not result.findings
+        assert result.releases == 6
+
+
+@pytest.mark.parametrize("random", [0.15, 1.0])
+def test_without_privacy_facts_change_nothing_that_counts(random: float) -> None:
+    """All actions are admissible, and what was taken says more than the chances of taking it."""
+    world = clinic(6, n_states=150, n_actions=8, mean_admissible=30.0)
+    chances = random * world.behaviour("uniform") + (1 - random) * np.eye(8)[world.optimum()[0]]
+    log = simulate_log(world, chances, 500, np.random.default_rng(2))
+    everything = {"admissible": world.admissible, "behaviour": chances}
+    untold, told = (fit_policy(log, epsilon=None, rng=0, **given) for given in ({}, everything))
+    assert untold.kind == told.kind == "rounds"
+    assert (untold.action == told.action).mean() > 0.95
+
+
 # Sensitivity, by brute force ---------------------------------------------------------------------
 
 PUBLIC: dict[str, Any] = {
@@ -234,7 +269,7 @@ def everyone() -> Iterator[Person]:
 class Frozen:
     """A stream that keeps sums without noise, and answers with those of another log."""
 
-    sums, unit = True, PersonStream.unit
+    sums, unit, cost = True, PersonStream.unit, None
 
     def __init__(self, log: Log, answers: list[Array]) -> None:
         self.noise, self._log, self._answers = 2.0, log, answers
@@ -251,10 +286,12 @@ class Frozen:
 
 
 @pytest.mark.parametrize(
-    ("asks", "share"), [("visits", 0.3), ("leaning", 0.06), ("vote", 1.0)], ids=lambda each: each
+    ("asks", "share"),
+    [("visits", 0.3), ("leaning", 0.06), ("vote", 1.0), ("outcomes", 0.02), ("weights", 0.97)],
+    ids=lambda each: each,
 )
 def test_a_person_changes_sums_by_their_share_at_most(asks: str, share: float) -> None:
-    """Of visits, of the advantage of frequent actions and of a vote; every person is tried."""
+    """Of visits, of the advantage of frequent actions, of votes and of values; by all persons."""
     draw = np.random.default_rng(8)
     others = [random_person(draw, **PUBLIC) for _ in range(5)]
     chances = np.array([[0.8, 0.2], [0.3, 0.7]])
@@ -271,6 +308,11 @@ def test_a_person_changes_sums_by_their_share_at_most(asks: str, share: float) -
             case "vote":
                 learner = _Learner(task, balanced=False)
                 learner._vote_at_once(learner._level(0.0), 0.9)
+            case "outcomes":
+                _Learner(task, balanced=False)._little_to_lose(Skew(0.3, 1.0))
+            case "weights":
+                public = replace(task, discount=1.0, chances=chances)
+                _Learner(public, balanced=False)._weighed(np.array([0, -1]))
         return stream.kept
 
     base = log_of(others, **PUBLIC)

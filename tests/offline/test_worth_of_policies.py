@@ -116,7 +116,21 @@ def test_what_is_not_known_pays_nothing() -> None:
     tables = np.zeros((3, 2, 5)), np.zeros((3, 2, 11)), np.zeros(3)
     counts = ReleasedCounts(*tables, noise=(5.0, 5.0, 5.0), grid=np.linspace(0, 1, 11))
     action = np.array([[0, -1, 1], [-1, 0, 0]])
-    assert value_in_counts(log, counts, belief_of(counts, 2), action).value == 0
+    told = value_in_counts(log, counts, belief_of(counts, 2), action)
+    assert told.value == 0
+    assert (told.lower, told.upper) == (-2.0, 2.0)  # two steps of half, and an outcome
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_upper_bounds_allow_for_what_noise_hides(seed: int) -> None:
+    """In wards where noise hides rows and next states, of plans that look poor."""
+    world, rng = small_ward(seed), np.random.default_rng(seed)
+    chances = world.behaviour("half-expert")
+    log = simulate_log(world, chances, 20_000, rng)
+    found = fit_policy(log, epsilon=1.0, admissible=world.admissible, rng=rng)
+    assert found.kind == "counts"
+    assert found.value is not None
+    assert found.value.lower <= worth_of(world, found.action, chances) <= found.value.upper
 
 
 def test_the_largest_of_several() -> None:
