@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -81,11 +82,13 @@ def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
 
 
 def test_relevant_variables_are_told_from_those_that_go_along(cart_pole: ContinuousModel) -> None:
-    """Speed and turn go along in random play: a ridge splits what one of them does among both."""
-    state = np.array([[0, 1.0, 0, 0], [0, 0, 0, 1.0]])
-    after = cart_pole.predict(state, np.zeros((2, 1)), reward=lambda s, a, n: s[:, 0])
-    np.testing.assert_allclose(after.state[:, 1] - state[:, 1], -0.195, atol=0.02)
-    np.testing.assert_allclose(after.state[:, 3] - state[:, 3], 0.29, atol=0.03)
+    """Speed and turn are correlated: a ridge splits what one of them does among both.
+
+    At an upright pole, neither matters for the change of speed; without relevance it is 0.003 off.
+    """
+    state = np.array([[0, 1.0, 0, 0], [0, 0, 0, 1.0], [0, 1.0, 0, 1.0]])
+    after = cart_pole.predict(state, np.zeros((3, 1)), reward=lambda s, a, n: s[:, 0])
+    np.testing.assert_allclose(after.state[:, 1] - state[:, 1], -0.19512, atol=5e-4)
 
 
 def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
@@ -93,7 +96,16 @@ def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
     np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, HAZARD])
     task = TASKS["CartPole"]()
     policy = plan_continuous(cart_pole, discount=task.discount)
-    assert task.mean_return(policy.act, np.random.default_rng(7), 20) > 300
+    assert task.mean_return(policy.act, np.random.default_rng(7), 20) > 100  # random: 23
+
+
+@pytest.mark.parametrize(
+    "core", [[[-1, 1]], [[1, -1], [0, 1]], [[-2, 1], [0, 1]], [[0, np.nan]] * 2]
+)
+def test_cores_are_checked(model: ContinuousModel, core: list[list[float]]) -> None:
+    for released in (model, plan_continuous(model, discount=0.9)):
+        with pytest.raises(ValueError, match="core must"):
+            replace(released, core=np.array(core))
 
 
 def test_more_persons_make_predictions_surer() -> None:

@@ -245,7 +245,8 @@ def test_replay_finds_nothing(relation: Relation) -> None:
         model = fit_continuous_model(
             log, epsilon=1, relation=relation, rng=1, accountant=accountant, order=3
         )
-        return model.mean, model.covariance, model.ends, model.start, model.statement
+        ends = model.ends and (model.ends.bounds, model.ends.reward)
+        return model.mean, model.covariance, ends, model.core, model.start, model.statement
 
     log, rng = walks(6, 2), np.random.default_rng(0)
     neighbour = {
@@ -256,7 +257,29 @@ def test_replay_finds_nothing(relation: Relation) -> None:
     result = audit_replay(pipeline, log, neighbour)
     assert result.findings == ()
     assert result.error is None
-    assert result.releases == 6  # scales, starts, ends and three rounds
+    assert result.releases == 8  # reward, scales, starts, visits, ends and three rounds
+
+
+def _ending(log: ContinuousLog) -> ContinuousLog:
+    """Return a log in which all persons' last steps terminate at the upper edge."""
+    after, over, last = log.next_state.copy(), log.terminated.copy(), log.offsets[1:] - 1
+    after[last, 0], over[last] = 0.97, True
+    return replace(log, next_state=after, terminated=over)
+
+
+def test_replay_finds_nothing_where_ends_are_looked_at_again() -> None:
+    """With little noise, a second release about ends is made, for sides that the first found."""
+
+    def pipeline(log: ContinuousLog) -> object:
+        model = fit_continuous_model(log, epsilon=300, rng=1, order=2)
+        return model.ends and (model.ends.bounds, model.ends.reward), model.mean
+
+    log = _ending(walks(40, 2))
+    bounds, _ = pipeline(log)[0]
+    assert 0.8 < bounds[0, 1] <= 0.97
+    result = audit_replay(pipeline, log, _without(log, 2))
+    assert result.findings == ()
+    assert result.releases == 9
 
 
 def test_replay_finds_a_replaced_person_under_the_relation_of_steps() -> None:
