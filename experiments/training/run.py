@@ -86,8 +86,8 @@ class TrainSpec(Spec):
     ] = ()
     bins: Annotated[
         str | None,
-        "What continuous observations are cut into: public, 12, or LOW:HIGH:NUMBER or EDGE/EDGE for "
-        "each coordinate, with commas between. Without, the default agent needs none.",
+        "What continuous observations are cut into: public, 12, or LOW:HIGH:NUMBER or EDGE/EDGE "
+        "for each coordinate, with commas between. Without, the default agent needs none.",
     ] = None
     ranges: Annotated[
         str | None,
