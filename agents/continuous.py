@@ -239,10 +239,12 @@ class ContinuousAgent:
         env: gym.Env[Any, Any] | None = None,
         rng: Rng = None,
         callback: Callback | None = None,
+        checkpoint: object = None,
     ) -> Self:
         """Learn in an environment, and return the agent.
 
-        Arguments are those of `TabularAgent.learn`. A second call continues.
+        Arguments are those of `TabularAgent.learn`, but there are no checkpoints. A second call
+        continues.
         """
         if env is not None:
             self.env = env if isinstance(env, Ranged) else Ranged(env)
@@ -250,7 +252,12 @@ class ContinuousAgent:
             raise ValueError("env must be given: call learn(env=...).")
         left = self.episodes - self.episodes_done
         train_continuous(
-            self, self.env, left if episodes is None else episodes, as_rng(rng), callback=callback
+            self,
+            self.env,
+            left if episodes is None else episodes,
+            as_rng(rng),
+            callback=callback,
+            checkpoint=checkpoint,
         )
         return self
 
@@ -451,7 +458,7 @@ def schema_of(env: Ranged, reward_range: tuple[float, float]) -> ContinuousSchem
             for i, (low, high) in enumerate(bounds)
         }
     else:
-        n = int(env.action_space.n)  # type: ignore[attr-defined] # Discrete
+        n = int(getattr(env.action_space, "n", 0))
         if n < 2:
             raise ValueError("env must have at least 2 actions to choose between, got 1.")
         action = {"action": Choice(values=tuple(map(str, range(n))))}
@@ -468,14 +475,21 @@ def train_continuous(
     rng: np.random.Generator,
     *,
     callback: Callback | None = None,
+    checkpoint: object = None,
 ) -> Earned:
     """Train an agent for some episodes, and return what it earned in each; not private.
 
     Raises
     ------
     ValueError
-        If more episodes are asked for than are planned and left, or the environment does not fit.
+        If more episodes are asked for than are planned and left, the environment does not fit, or
+        a checkpoint is asked for.
     """
+    if checkpoint is not None:
+        raise ValueError(
+            "checkpoint must be None for the agent that learns without bins; leave out "
+            "--checkpoint-every, or pass --bins."
+        )
     first, left = agent.episodes_done, agent.episodes - agent.episodes_done
     if check_count("episodes", episodes) > left:
         raise ValueError(

@@ -87,8 +87,8 @@ class TrainSpec(Spec):
     ] = ()
     bins: Annotated[
         str | None,
-        "What continuous observations are cut into: public, 12, or LOW:HIGH:NUMBER or EDGE/EDGE for "
-        "each coordinate, with commas between. Without, the default agent needs none.",
+        "What continuous observations are cut into: public, 12, or LOW:HIGH:NUMBER or EDGE/EDGE "
+        "for each coordinate, with commas between. Without, the default agent needs none.",
     ] = None
     ranges: Annotated[
         str | None,
@@ -257,11 +257,6 @@ def run_training(
 def _run_continuous(
     spec: TrainSpec, env: Ranged, callback: Callback | None, checkpoint: Checkpoint | None
 ) -> TrainResult:
-    if checkpoint is not None:
-        raise ValueError(
-            "checkpoint must be None for the agent that learns without bins; leave out "
-            "--checkpoint-every, or pass --bins."
-        )
     steps, _ = limits_of(env, spec.horizon)
     rng, env_rng = _generators(spec.seed)
     agent = ContinuousAgent.private(
@@ -273,7 +268,7 @@ def _run_continuous(
         relation=rl_relation(spec.relation, horizon=steps, arrival_rewards=True),
         rng=rng,
     )
-    record = _record(train_continuous(agent, env, spec.episodes, env_rng, callback=callback))
+    record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
     guarantee = agent.guarantee()
     if spec.seed is not None:
         guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
@@ -310,7 +305,7 @@ def _support(env: gym.Env[Any, Any], facts: PublicFacts) -> Support | None:
 
 
 def train(
-    agent: TabularAgent,
+    agent: TabularAgent | ContinuousAgent,
     env: Environment,
     episodes: int,
     rng: Rng = None,
@@ -327,7 +322,7 @@ def train(
 
     Parameters
     ----------
-    agent : TabularAgent
+    agent : TabularAgent or ContinuousAgent
         Learns; its policy afterwards is ``agent.policy``.
     env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP
         Where it learns. A Gymnasium environment needs Discrete spaces, and a single run. In a
@@ -366,7 +361,12 @@ def train(
         environment's public tables (``P``, or a `TabularMDP`) or declared by its attribute
         ``arrival_rewards = False``, if no unknown wrapper changes rewards.
     """
-    return _record(run(agent, env, episodes, as_rng(rng), callback=callback, checkpoint=checkpoint))
+    more: Any = {"callback": callback, "checkpoint": checkpoint}
+    if isinstance(agent, ContinuousAgent):
+        if not isinstance(env, Ranged):
+            env = Ranged(env)  # type: ignore[arg-type] # it refuses what is no environment
+        return _record(train_continuous(agent, env, episodes, as_rng(rng), **more))
+    return _record(run(agent, env, episodes, as_rng(rng), **more))
 
 
 def _record(earned: Earned) -> pd.DataFrame:

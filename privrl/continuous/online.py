@@ -289,7 +289,7 @@ class Belief:
             place = _bins(schema, after)
             every = np.arange(schema.n_state)[:, None]
             reached = ends[every, place].any(axis=0)
-            over = hopeful[every, place].any(axis=0).astype(np.float64)
+            over = np.asarray(hopeful[every, place].any(axis=0), np.float64)
             if known:
                 reward = np.where(reached, low + width * part, reward)
             return Predicted(after, {}, np.zeros(after.shape), reward, over)

@@ -23,6 +23,7 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.online import Belief
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.costs.relations import PaperStep, ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.experiments import train
 from privrl.samplers.base import draw
 from privrl.samplers.moments import MomentSampler, relation_of_moments
 
@@ -215,6 +216,17 @@ def test_it_learns() -> None:
     assert agent.draws == len(agent.schedule.starts(300)) + 1
     with pytest.raises(ValueError, match="at most 0"):
         agent.learn(1)
+    with pytest.raises(ValueError, match="checkpoint must be None"):
+        agent.learn(1, checkpoint="file")
+
+
+def test_train_takes_it() -> None:
+    agent: Any = PSRL.private(slide(), epsilon=1, episodes=4, rng=0)
+    record = train(agent, slide(), 4, 0)
+    assert record["reward"].lt(0).all()
+    assert len(record) == agent.episodes_done == 4
+    with pytest.raises(ValueError, match="env must be"):
+        train(agent, 7, 1)  # type: ignore[arg-type] # on purpose
 
 
 @pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(12)], ids=str)
