@@ -355,7 +355,7 @@ def _spelt_out(name: str, data: Any) -> Any:
     """Return plain data of a column with its categories, where it has their count."""
     if isinstance(data, Mapping) and "range" in data:
         raise ValueError(
-            f"column {name!r} must have cells, got a range; ContinuousSchema reads schemas with "
+            f"column {shown(name)} must have cells, got a range; ContinuousSchema reads schemas with "
             "ranges."
         )
     if not isinstance(data, Mapping) or "count" not in data:
