@@ -89,8 +89,8 @@ class Grid:
             if isinstance(column, Choice):
                 axes.append(np.arange(float(len(column.values))))
                 continue
-            inner = (column.low, column.high) if core is None else tuple(core[k])
-            axes.append(_axis(column, *inner, _POINTS[numbers], _DENSER[numbers]))
+            low, high = (column.low, column.high) if core is None else core[k]
+            axes.append(_axis(column, low, high, _POINTS[numbers], _DENSER[numbers]))
             k += 1
         return cls(schema, tuple(map(len, axes)), tuple(axes))
 

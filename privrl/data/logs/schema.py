@@ -355,8 +355,8 @@ def _spelt_out(name: str, data: Any) -> Any:
     """Return plain data of a column with its categories, where it has their count."""
     if isinstance(data, Mapping) and "range" in data:
         raise ValueError(
-            f"column {shown(name)} must have cells, got a range; ContinuousSchema reads schemas with "
-            "ranges."
+            f"column {shown(name)} must have cells, got a range; ContinuousSchema reads schemas "
+            "with ranges."
         )
     if not isinstance(data, Mapping) or "count" not in data:
         return data
