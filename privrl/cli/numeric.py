@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privrl.cli import logs
 from privrl.cli.released import Release
-from privrl.cli.terminal import OUT
+from privrl.cli.terminal import OUT, rows_read
 
 if TYPE_CHECKING:
     from privrl.continuous import ContinuousModel, ContinuousPolicy, ContinuousSchema
@@ -107,7 +107,7 @@ def fitted(
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
     with where.client(data, schema.columns) as client, logs.once_charged(accountant):
-        with logs.rows_read("reading") as progress:
+        with rows_read("reading") as progress:
             log = read_continuous_log(
                 data, schema, separator=where.separator, client=client, progress=progress
             )
