@@ -166,7 +166,8 @@ class _Axis:
     @classmethod
     def of(cls, place: int, name: str, column: Column, n: int) -> "_Axis":
         if isinstance(column, Choice):
-            return cls(place, name, column, np.arange(len(column.values) + 1) - 0.5)
+            last = len(column.values)
+            return cls(place, name, column, np.linspace(-0.5, last - 0.5, last + 1))
         return cls(place, name, column, np.linspace(column.low, column.high, n + 1))
 
     @property
