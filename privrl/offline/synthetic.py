@@ -19,6 +19,7 @@ from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
 from privrl.files.files import Write, bytes_writer, check_parquet, parquet_writer, table_writer
 from privrl.files.plain import listed, lookup
+from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
@@ -129,7 +130,7 @@ def _check_kinds(schema: LogSchema) -> None:
             if isinstance(column, Categories) and len(set(map(type, column.values))) > 1:
                 raise ValueError(
                     f"synthetic_format must not be 'parquet' where a column has categories of "
-                    f"several types, as {name!r} has; write csv."
+                    f"several types, as {shown(name)} has; write csv."
                 )
 
 
