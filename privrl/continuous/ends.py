@@ -55,8 +55,7 @@ class Ends:
     def over(self, numbers: FloatArray) -> BoolArray:
         """Return where episodes terminate, shape (N,), for numeric columns, shape (N, n)."""
         beyond = (numbers <= self.bounds[:, 0]) | (numbers >= self.bounds[:, 1])
-        found: BoolArray = beyond.any(axis=1)
-        return found
+        return np.logical_or.reduce(beyond, axis=1)
 
 
 def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArray:
@@ -65,8 +64,7 @@ def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArr
     if ends is not None:
         low, high = np.abs(ends.bounds.T) == NEVER
     beyond = (low & (numbers < core[:, 0])) | (high & (numbers > core[:, 1]))
-    found: BoolArray = beyond.any(axis=1)
-    return found
+    return np.logical_or.reduce(beyond, axis=1)
 
 
 def release_visits(
