@@ -2,8 +2,8 @@
 
 Ends are bounds on single columns, beyond which every episode terminates. They are found in two
 steps. First, a histogram of each column over the states in which episodes terminate: most steps
-take no part in it. Then, for the outer bins in which these are, finer histograms of all steps tell
-a bound, beyond which no episode goes on, from a column that is merely large at an end.
+take no part in it. Then, for the outer bins in which these are, finer histograms of all steps
+separate a bound, beyond which no episode continues, from a column that is merely large at an end.
 
 Where nobody was, nobody knows whether episodes terminate. There plans fear a chance to terminate in
 each step, if that is worse than to go on. (MOReL, Kidambi et al., 2020, lets all episodes terminate
