@@ -2,8 +2,8 @@
 
 Ends are bounds on single columns, beyond which every episode terminates. They are found in two
 steps. First, a histogram of each column over the states in which episodes terminate: most steps
-take no part in it. Then, for the outer bins in which these are, finer histograms of all steps tell
-a bound, beyond which no episode goes on, from a column that is merely large at an end.
+take no part in it. Then, for the outer bins in which these are, finer histograms of all steps
+separate a bound, beyond which no episode continues, from a column that is merely large at an end.
 
 Where nobody was, nobody knows whether episodes terminate. There plans fear a chance to terminate in
 each step, if that is worse than to go on. (MOReL, Kidambi et al., 2020, lets all episodes terminate
@@ -55,8 +55,7 @@ class Ends:
     def over(self, numbers: FloatArray) -> BoolArray:
         """Return where episodes terminate, shape (N,), for numeric columns, shape (N, n)."""
         beyond = (numbers <= self.bounds[:, 0]) | (numbers >= self.bounds[:, 1])
-        found: BoolArray = beyond.any(axis=1)
-        return found
+        return np.logical_or.reduce(beyond, axis=1)
 
 
 def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArray:
@@ -65,8 +64,7 @@ def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArr
     if ends is not None:
         low, high = np.abs(ends.bounds.T) == NEVER
     beyond = (low & (numbers < core[:, 0])) | (high & (numbers > core[:, 1]))
-    found: BoolArray = beyond.any(axis=1)
-    return found
+    return np.logical_or.reduce(beyond, axis=1)
 
 
 def release_visits(
@@ -106,6 +104,8 @@ def release_ends(
     stream: MomentStream, schema: ContinuousSchema, visits: FloatArray, share: float
 ) -> Ends | None:
     """Return where episodes terminate, from two releases of half of a share; None if nowhere."""
+    if not numbers_of(schema):
+        return None
     counts, noise = _where_over(stream, schema, share / 2)
     sides = _sides(counts, noise, visits)
     if not sides:
@@ -150,8 +150,8 @@ def _where_over(
             found[over, k, bins_of(column, part.next_state[over, i], BINS)] = 1
         return found.reshape(len(part.state), -1)
 
-    counts, noise = stream.count(rows, max(BINS * len(columns), 1), share)
-    return counts[: BINS * len(columns)].reshape(-1, BINS), noise
+    counts, noise = stream.count(rows, BINS * len(columns), share)
+    return counts.reshape(-1, BINS), noise
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,8 @@ class ContinuousModel:
                 place += 1
         after = self.schema.inside(raw)
         over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
-        wrong = doubt = None
+        wrong: FloatArray | None = None
+        doubt: FloatArray | None = None
         ended: float | FloatArray = 0.0
         if reward is not None:
             ended = earned = np.asarray(reward(state, action, raw), np.float64)
@@ -176,7 +177,7 @@ class ContinuousModel:
         if ends is not None or self.ends is not None:
             numbers = self._numbers(after)
             known = self.ends if ends is None else None
-            doubt = HAZARD * outside(numbers, self.core, known)
+            doubt = np.where(outside(numbers, self.core, known), HAZARD, 0.0)
         return after, Predicted(after, chances, deviation, earned, over, wrong, doubt, ended)
 
     def _numbers(self, state: FloatArray) -> FloatArray:
