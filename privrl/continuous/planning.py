@@ -89,8 +89,8 @@ class Grid:
             if isinstance(column, Choice):
                 axes.append(np.arange(float(len(column.values))))
                 continue
-            inner = (column.low, column.high) if core is None else tuple(core[k])
-            axes.append(_axis(column, *inner, _POINTS[numbers], _DENSER[numbers]))
+            low, high = (column.low, column.high) if core is None else core[k]
+            axes.append(_axis(column, low, high, _POINTS[numbers], _DENSER[numbers]))
             k += 1
         return cls(schema, tuple(map(len, axes)), tuple(axes))
 
@@ -163,35 +163,6 @@ def _axis(column: Number, low: float, high: float, n: int, denser: float) -> Flo
     kept = np.concatenate([[True], np.diff(edges) > 0])  # where the core reaches the edge
     found: FloatArray = np.interp(np.linspace(0, 1, n), reach[kept], edges[kept])
     return found
-
-
-def plan_on_grid(
-    predict: Predict,
-    schema: ContinuousSchema,
-    *,
-    discount: float,
-    caution: float,
-    horizon: int,
-    core: FloatArray | None = None,
-) -> FloatArray:
-    """Return the value of each point of `Grid.of`, by value iteration.
-
-    Parameters
-    ----------
-    predict : callable
-        The model.
-    schema : ContinuousSchema
-        At most `MOST_ON_GRID` numeric columns of states.
-    discount : float
-        In (0, 1].
-    caution : float
-        Deviations of the model's error by which values are lowered, >= 0.
-    horizon : int
-        Steps after which nothing is earned.
-    core : array, shape (n, 2), optional
-        Of the grid.
-    """
-    return _Steps.of(predict, schema, discount, caution, core).solve(horizon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +323,20 @@ def worth_on_grid(
 ) -> FloatArray:
     """Return what each action is worth in each point of `Grid.of`, shape (n, n_actions).
 
-    Arguments are those of `plan_on_grid`.
+    Parameters
+    ----------
+    predict : callable
+        The model.
+    schema : ContinuousSchema
+        At most `MOST_ON_GRID` numeric columns of states.
+    discount : float
+        In (0, 1].
+    caution : float
+        Deviations of the model's error by which values are lowered, >= 0.
+    horizon : int
+        Steps after which nothing is earned.
+    core : array, shape (n, 2), optional
+        Of the grid.
     """
     steps = _Steps.of(predict, schema, discount, caution, core)
     values = steps.solve(horizon)
