@@ -248,8 +248,7 @@ def run_training(
     }
     policy = agent.to_policy()
     guarantee = copy.deepcopy(policy.guarantee or nothing)
-    if spec.seed is not None:
-        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
+    _warn_of_seed(guarantee, spec.seed)
     policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
     return TrainResult(policy, record, guarantee, value, grid)
 
@@ -270,10 +269,14 @@ def _run_continuous(
     )
     record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
     guarantee = agent.guarantee()
-    if spec.seed is not None:
-        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
+    _warn_of_seed(guarantee, spec.seed)
     policy = agent.to_policy(guarantee["caveats"])
     return TrainResult(policy, record, guarantee, None, None)
+
+
+def _warn_of_seed(guarantee: dict[str, Any], seed: int | None) -> None:
+    if seed is not None:
+        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:
