@@ -209,7 +209,7 @@ def check(rows: list[tuple[str, ...]]) -> list[str]:
             if min(len(high), len(low)) < 2:
                 continue
             error = math.sqrt(sum(stdev(v) ** 2 / len(v) for v in (high, low)))
-            if mean(high) < mean(low) - 2 * error - 0.01 * abs(mean(low)):
+            if mean(high) < mean(low) - 2 * error:
                 found.append(f"{key}: {mean(high):.1f} at {more}, {mean(low):.1f} at {less}")
     return sorted(found)
 
@@ -309,7 +309,8 @@ are brought back was chosen on glucose, with other seeds.
 {header}
 {chr(10).join(others)}
 {logged}
-`--check` lists cells whose return falls by more than two standard errors as epsilon grows. {monotone}
+`--check` lists cells whose return falls by more than two standard errors as epsilon grows, where both have two seeds.
+{monotone} The regulators, with one seed, earn less at 5.1 than at 1.
 
 ## Reference points
 
