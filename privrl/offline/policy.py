@@ -81,8 +81,8 @@ class LoggedPolicy(InHtml):
     ``docs/results/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for
     other behaviour policies nothing bounds how far off it is, and the bounds are all that is
     possible. So they are of kind "popular", but where propensities are public: then leftover
-    budgets pay for importance sampling, as in `evaluate_policy`. Of kind "behaviour" it is the value
-    of the behaviour policy.
+    budgets pay for importance sampling, as in `evaluate_policy`. Of kind "behaviour" it is the
+    value of the behaviour policy.
     """
 
     action: IntArray
