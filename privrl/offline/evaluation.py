@@ -226,7 +226,6 @@ class _Sums:
 
     def _update(self, amounts: Callable[[Log], FloatArray], n_rows: int, unit: float) -> FloatArray:
         """Return a noisy sum over persons of each of some rows of amounts, in its own units."""
-
         unit = unit * self._share
 
         def adds(part: Log, _: FloatArray) -> Added:
