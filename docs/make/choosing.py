@@ -58,7 +58,10 @@ def draw() -> str:
         axes.plot(
             own.trial, own.total, label=said, color=BLUE, alpha=0.25 + 0.16 * math.log(trials)
         )
-    axes.set(xlabel="ε of one trial", ylabel="ε of the selection", xlim=(0, 2), ylim=(0, 5))
+    unit = "(δ = 1e-5; privacy unit: one record, replaced)"
+    axes.set(
+        xlabel=f"ε of one trial\n{unit}", ylabel="ε of the selection", xlim=(0, 2), ylim=(0, 5)
+    )
     axes.legend(frameon=False)
     save(figure, IMAGES / "choosing.png")
     return "![Total epsilon by that of one trial](../images/choosing.png)"
