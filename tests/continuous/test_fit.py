@@ -419,6 +419,12 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
             fit_continuous_model(log, **options)
     with pytest.raises(ValueError, match="order"):
         fit_continuous_model(log, epsilon=1, order=1)
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="order must be at most 64"):  # no file could be read
+        fit_continuous_model(log, epsilon=1, order=65, accountant=accountant)
+    assert accountant.epsilon(1e-5) == 0
+    with pytest.raises(ValueError, match="UTF-8"):  # no file could hold it
+        Choice(values=("\ud800", "b"))
     with pytest.raises(ValueError, match="shape"):
         ContinuousLog.of_arrays(
             SCHEMA,
