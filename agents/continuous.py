@@ -11,6 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import index as as_int
 from threading import RLock
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
@@ -34,7 +35,7 @@ from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count, check_is, check_rng
+from privrl.numerics.checks import check_count, check_is, check_numbers, check_rng
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
@@ -287,6 +288,7 @@ class ContinuousAgent:
         """
         with self._lock:
             self._check_usable()
+            self._ended = True  # no step of the episode before may come after a draw
             if self.schedule.is_due(episode):
                 self._draw()
             early = 2 * episode < self.episodes and episode % _RANDOM == 0
@@ -296,9 +298,10 @@ class ContinuousAgent:
             self.episodes_done = episode + 1
 
     def end(self) -> None:
-        """Draw and plan once more, after the last planned episode."""
+        """Draw and plan once more, after the last planned episode; the episode is over."""
         with self._lock:
             self._check_usable()
+            self._ended = True
             if self.draws < self._sampler.updates:
                 self._draw()
 
@@ -320,28 +323,35 @@ class ContinuousAgent:
             If the episode has ended or has ``horizon`` steps, or a value is not finite or out of
             range. Errors do not show it.
         """
-        if self._ended or self._step >= self.horizon:
-            raise ValueError(
-                f"an episode has at most {self.horizon} steps and none after its end; call "
-                "begin_episode first."
-            )
-        state, after = (np.asarray(each, np.float64) for each in (seen.state, seen.next_state))
+        # Copies, which nobody can write to: in one array for all, one state would be in all rows.
+        state, after = (check_numbers("state", each) for each in (seen.state, seen.next_state))
         wrong = state.shape != (self.schema.n_state,) or state.shape != after.shape
         if wrong or not (np.isfinite(state).all() and np.isfinite(after).all()):
             raise ValueError(f"states must be {self.schema.n_state} finite numbers.")
-        action = int(seen.action)
+        try:
+            action = as_int(seen.action)
+        except TypeError:
+            action = -1
         if not 0 <= action < self.schema.n_actions:
             raise ValueError(f"action must be in 0..{self.schema.n_actions - 1}.")
         assert self.schema.reward is not None
         low, high = self.schema.reward.low, self.schema.reward.high
+        if check_numbers("reward", seen.reward).shape != ():
+            raise ValueError("reward must be a number.")
         reward, inside = clipped(seen.reward, low, high)
         if not inside:
             raise ValueError(
                 f"reward_range must hold every reward, and one is outside {low:g},{high:g}."
             )
-        self._step, self._ended = self._step + 1, bool(seen.terminated)
-        step = (self.episodes_done, state, action, float(reward), after, self._ended)
-        self._steps.append(step)
+        with self._lock:
+            if self._ended or self._step >= self.horizon:
+                raise ValueError(
+                    f"an episode has at most {self.horizon} steps and none after its end; call "
+                    "begin_episode first."
+                )
+            self._step, self._ended = self._step + 1, bool(seen.terminated)
+            step = (self.episodes_done, state, action, float(reward), after, self._ended)
+            self._steps.append(step)
 
     def guarantee(self) -> dict[str, Any]:
         """Return what the policy costs, as `train` reports it."""
@@ -490,13 +500,6 @@ def train_continuous(
             "checkpoint must be None for the agent that learns without bins; leave out "
             "--checkpoint-every, or pass --bins."
         )
-    first, left = agent.episodes_done, agent.episodes - agent.episodes_done
-    if check_count("episodes", episodes) > left:
-        raise ValueError(
-            f"episodes must be at most {left}, which are left of the {agent.episodes} that the "
-            f"agent is planned for, got {episodes}; plan for the total when you make the agent: "
-            "PSRL.private(env, episodes=...)."
-        )
     states, n = (agent.schema.n_state,), getattr(env.action_space, "n", None)
     if env.observation_space.shape != states or n != agent.schema.n_actions:
         raise ValueError(
@@ -504,16 +507,24 @@ def train_continuous(
             f"got {env.observation_space} and {env.action_space}."
         )
     rewards, draws = [], []
-    for episode in range(first, first + episodes):
-        agent.begin_episode(episode)
-        seed = int(rng.integers(2**31)) if episode == first else None
-        rewards.append(_one_episode(agent, env, seed))
-        draws.append(agent.draws)
-        if callback:
-            done = episode + 1 - first
-            callback(Stretch(episode, 1, done, episodes, agent.draws, np.array(rewards[-1:])))
-    if agent.episodes_done == agent.episodes:
-        agent.end()
+    with agent._lock:  # one at a time: an episode has the steps of one environment
+        first, left = agent.episodes_done, agent.episodes - agent.episodes_done
+        if check_count("episodes", episodes) > left:
+            raise ValueError(
+                f"episodes must be at most {left}, which are left of the {agent.episodes} that the "
+                f"agent is planned for, got {episodes}; plan for the total when you make the "
+                "agent: PSRL.private(env, episodes=...)."
+            )
+        for episode in range(first, first + episodes):
+            agent.begin_episode(episode)
+            seed = int(rng.integers(2**31)) if episode == first else None
+            rewards.append(_one_episode(agent, env, seed))
+            draws.append(agent.draws)
+            if callback:
+                done = episode + 1 - first
+                callback(Stretch(episode, 1, done, episodes, agent.draws, np.array(rewards[-1:])))
+        if agent.episodes_done == agent.episodes:
+            agent.end()
     starts = list(range(first, first + episodes))
     return Earned(starts, first + episodes, np.array(rewards)[:, None], np.array(draws, np.int64))
 
@@ -524,8 +535,14 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
     for step in range(agent.horizon):
         action = agent.act(state, step)
         after, reward, terminated, truncated, _ = env.step(action)
-        agent.observe(ContinuousStep(state, action, float(reward), after, bool(terminated)))
-        earned += float(reward)
+        try:
+            paid = float(reward)
+        except (TypeError, ValueError, OverflowError):  # which would show it
+            raise ValueError(
+                "env must pay numbers, and a reward is none; check its step."
+            ) from None
+        agent.observe(ContinuousStep(state, action, paid, after, bool(terminated)))
+        earned += paid
         state = after
         if terminated or truncated:
             break

@@ -187,20 +187,26 @@ class Ranged(gym.Wrapper[NDArray[np.float64], np.int64, Any, Any], gym.utils.Rec
         Raises
         ------
         ValueError
-            If it holds NaN.
+            If it is none of the environment's space, or holds NaN. Errors do not show it.
         """
-        values = values_of(self.env.observation_space, seen)
-        state = []
+        space, wanted = self.observation_space, sum(1 + axis.is_angle for axis in self.axes)
+        assert isinstance(space, Box)
+        try:
+            values = [float(each) for each in values_of(self.env.observation_space, seen)]
+        except (TypeError, ValueError, OverflowError, LookupError):
+            values = []  # without the cause, which would show a value
+        if len(values) != wanted or any(map(math.isnan, values)):
+            raise ValueError(
+                f"env must show observations of its space {self.env.observation_space}, of numbers "
+                "that are not NaN, and one is none; check its reset and step."
+            )
+        following, state = iter(values), []
         for axis in self.axes:
-            value = float(next(values))
+            value = next(following)
             if axis.is_angle:
-                value = math.atan2(float(next(values)), value)
+                value = math.atan2(next(following), value)
             state.append(value)
         found = np.array(state)
-        if np.isnan(found).any():
-            raise ValueError("observation must hold numbers, got NaN; look into the env.")
-        space = self.observation_space
-        assert isinstance(space, Box)
         return np.clip(found, space.low, space.high)
 
 

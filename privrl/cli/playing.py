@@ -86,7 +86,7 @@ def open_saved(
     policy = (
         ContinuousPolicy.load(saved.parent) if numeric.is_numeric(saved) else Policy.load(saved)
     )
-    name = env or (spec.env if spec else getattr(policy, "env", ""))
+    name = env or (spec.env if spec else getattr(policy, "env", "")) or ""
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
     here = spec if spec is not None and spec.env == name else None

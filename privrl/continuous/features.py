@@ -13,6 +13,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 
 Factor = tuple[int, int]  # a variable, and which of its functions
 _MOST: Final = 20_000  # features
+_MOST_ORDER: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Basis:
     Raises
     ------
     ValueError
-        If there would be more than 20,000 features.
+        If ``order`` is above 64, or there would be more than 20,000 features.
     """
 
     schema: ContinuousSchema
@@ -51,7 +52,8 @@ class Basis:
     degrees: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        check_count("order", self.order, 2)
+        if check_count("order", self.order, 2) > _MOST_ORDER:
+            raise ValueError(f"order must be at most {_MOST_ORDER}, got {self.order}.")
         check_count("action_order", self.action_order, 2)
         features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
         object.__setattr__(self, "factors", tuple(factors for factors, _ in features))

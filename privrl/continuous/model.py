@@ -18,7 +18,6 @@ from privrl.envs.released import checked_statement
 from privrl.files.files import Write
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed
-from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
 
 _FORMAT: Final = "privrl continuous model, 1"
@@ -275,9 +274,8 @@ class ContinuousModel:
         page, arrays = page_of(files, _PAGE, _FORMAT, _ENTRIES)
         try:
             schema = ContinuousSchema.from_dict(page["schema"])
-            order = check_count("order", page["order"], 2)
-            if order > 64:
-                raise ValueError(f"order must be at most 64, got {order}.")
+            order = page["order"]
+            basis = Basis(schema, order, order)
             wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation", "core"}
             wanted |= {"ends", "end_reward"} if "ends" in arrays else set()
             if set(arrays) != wanted:
@@ -296,7 +294,7 @@ class ContinuousModel:
                 raise ValueError("persons must be a number.")
             return cls(
                 schema=schema,
-                basis=Basis(schema, order, order),
+                basis=basis,
                 mean=arrays["mean"],
                 covariance=arrays["covariance"],
                 residual=arrays["residual"],

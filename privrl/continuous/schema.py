@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from privrl.data.schema.plain import PlainFile, check_name
-from privrl.files.plain import listed
+from privrl.files.plain import check_writable, listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_finite, check_is
 from privrl.numerics.typing import BoolArray, FloatArray
@@ -93,6 +93,8 @@ class Choice:
         values = tuple(map(str, self.values))
         if len(values) < 2 or len(set(values)) < len(values):
             raise ValueError(f"values must be two or more different texts, got {shown(values)}.")
+        for value in values:
+            check_writable("a category", value)
         object.__setattr__(self, "values", values)
 
     def inside(self, values: FloatArray) -> FloatArray:

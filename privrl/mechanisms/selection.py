@@ -19,7 +19,7 @@ whatever candidates print or write reveals the second: keep them from others.
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -42,6 +42,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
+from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privrl.numerics.checks import check_between, check_count
@@ -88,6 +89,9 @@ class Trial:
     rng : numpy.random.Generator
         Of this trial.
     """
+
+    target: Target = fixed()
+    accountant: "_TrialAccountant" = fixed()
 
     def __init__(self, cost: Cost, target: Target, rng: np.random.Generator) -> None:
         self.target, self.rng = target, rng
@@ -253,8 +257,8 @@ def run_trial(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result, score = candidate(trial)
+        score = float(score)
     trial.accountant.close()
-    score = float(score)
     return result, -math.inf if math.isnan(score) else score
 
 
@@ -268,18 +272,16 @@ def _check_candidates(candidates: Any) -> Sequence[tuple[str, Candidate[Any]]]:
     return tuple(candidates.items())
 
 
-@dataclass
 class _TrialAccountant:
     """Keeps the budget of one trial, under one relation, until the trial ends."""
 
-    relation: Relation
-    target: Target
-    _kept: RdpAccountant = field(init=False)
-    _open: bool = True
+    relation: Relation = fixed()
+    target: Target = fixed()
 
-    def __post_init__(self) -> None:
+    def __init__(self, relation: Relation, target: Target) -> None:
+        self.relation, self.target, self._open = relation, target, True
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
-        self._kept = RdpAccountant(budget=self.target, orders=_FEW_ORDERS)
+        self._kept = RdpAccountant(budget=target, orders=_FEW_ORDERS)
 
     @property
     def journal(self) -> Journal:

@@ -263,7 +263,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     def _become(self, records: "Records", **learned: Any) -> None:
         """Set all fitted attributes at once, so that an earlier failure changes nothing."""
-        self.__dict__.pop("feature_names_in_", None)
+        for of_before in ("feature_names_in_", "total_cost_"):  # also of one that was chosen
+            self.__dict__.pop(of_before, None)
         self.__dict__.update(
             vars(records.seen),
             classes_=class_array(records.labels),

@@ -1,9 +1,12 @@
 """The agent for observations that are real numbers: what its releases cost, and that it learns."""
 
 import copy
+import itertools
 import math
 import pickle
+import time
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 import gymnasium as gym
@@ -375,6 +378,96 @@ def test_a_draw_that_fails_midway_ends_the_agent(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     with pytest.raises(ValueError, match="failed midway"):
         agent.begin_episode(1)
+
+
+def test_an_episode_is_in_one_batch_even_if_it_is_cut_by_a_draw() -> None:
+    """`end` amid an episode ends it; so does `begin_episode`, refused or not."""
+    step = ContinuousStep(np.zeros(2), 0, -1.0, np.zeros(2))
+    agent = made(relation=ReplaceEpisode(H))
+    agent.begin_episode(0)
+    agent.observe(step)
+    agent.end()
+    with pytest.raises(ValueError, match="none after its end"):
+        agent.observe(step)
+    agent = made(relation=ReplaceEpisode(H), accountant=Late(lambda: agent.observe(step)))
+    agent.begin_episode(0)
+    agent.observe(step)
+    with pytest.raises(ValueError, match="none after its end"):
+        agent.begin_episode(1)
+
+
+class Late(RdpAccountant):
+    """Lets a step come while a draw is charged."""
+
+    def __init__(self, come: Any) -> None:
+        super().__init__()
+        self.come = come
+
+    def compose(self, *_: Any) -> None:
+        self.come()
+
+
+def test_steps_of_a_thread_wait_for_a_draw() -> None:
+    """What is observed amid a draw is neither lost nor put into a batch of the next episode."""
+    step, seen = ContinuousStep(np.zeros(2), 0, -1.0, np.zeros(2)), []
+
+    def observe() -> None:
+        try:
+            agent.observe(step)
+        except ValueError as error:
+            seen.append(str(error))
+
+    def come() -> None:
+        thread = Thread(target=observe)
+        thread.start()
+        thread.join(0.2)
+        seen.append(thread.is_alive())
+        threads.append(thread)
+
+    threads: list[Thread] = []
+    agent = made(relation=ReplaceEpisode(H), accountant=Late(come))
+    agent.begin_episode(0)
+    agent.observe(step)
+    agent.end()
+    threads[0].join()
+    assert seen[0] is True
+    assert "none after its end" in seen[1]
+    assert not agent._steps
+
+
+def test_threads_that_learn_together_take_turns() -> None:
+    agent: Any = PSRL.private(slide(), epsilon=1, episodes=2, rng=0)
+
+    class Waits(gym.Wrapper):
+        def step(self, action: Any) -> Any:
+            running.append(id(self))
+            time.sleep(0.002)
+            return super().step(action)
+
+    running: list[int] = []
+    threads = [Thread(target=agent.learn, args=(1,), kwargs={"env": Waits(slide())}) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agent.episodes_done == 2
+    assert sum(a != b for a, b in itertools.pairwise(running)) == 1
+
+
+def test_steps_are_copied() -> None:
+    """An environment may write all its states into one array: only the last would be in rows."""
+    state, after = np.zeros(2), np.zeros(2)
+    agent, other = made(), made()
+    for each in (agent, other):
+        each.begin_episode(0)
+    for t in range(4):
+        state[:], after[:] = t / 10, (t + 1) / 10
+        agent.observe(ContinuousStep(state, 0, -1.0, after))
+        other.observe(ContinuousStep(state.copy(), 0, -1.0, after.copy()))
+    state[:] = after[:] = 0.9
+    logs = [each._log() for each in (agent, other)]
+    assert np.array_equal(logs[0].state, logs[1].state)
+    assert np.array_equal(logs[0].next_state, logs[1].next_state)
 
 
 def test_its_choice_is_that_of_its_policy() -> None:

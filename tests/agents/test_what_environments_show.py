@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from made import agent_of
@@ -139,3 +139,43 @@ def test_no_error_of_an_agent_shows_a_state(make: Any) -> None:
             with pytest.raises(ValueError, match=r"must be (in|whole numbers in) 0\.\.") as caught:
                 call()
             check(caught.value)
+
+
+class BadNumbers(Bad):
+    """Shows real numbers, but for one."""
+
+    observation_space, reward_range = Box(-1, 1, (2,)), (0.0, 1.0)
+
+    def reset(self, **options):
+        state, info = super().reset(**options)
+        return (state if self.at == 0 else np.zeros(2)), info
+
+    def step(self, action):
+        state, *rest = super().step(action)
+        return (state if self.step_number == self.at else np.zeros(2)), *rest
+
+
+NUMBERS = [
+    SECRET, f"{SECRET}", [f"{SECRET} EUR", 1], [SECRET], [1, 2, SECRET], None, {"x": SECRET},
+    [SECRET * 1j, 0], [SECRET, np.nan], np.ma.masked_array([SECRET, 1], [True, False]),
+]  # fmt: skip
+
+
+def learner_of_numbers(at: int, state: Any, reward: Any) -> Any:
+    env = gym.wrappers.TimeLimit(BadNumbers(at, state, reward), 4)
+    return PSRL.private(env, epsilon=1, episodes=3, rng=0)
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("state", NUMBERS, ids=repr)
+def test_no_error_shows_a_state_of_numbers(state: Any, at: int) -> None:
+    with pytest.raises(ValueError, match="env must show observations of its space") as caught:
+        learner_of_numbers(at, state, 0.5).learn()
+    check(caught.value)
+
+
+@pytest.mark.parametrize("reward", [*REWARDS, SECRET, None, SECRET * 1j], ids=repr)
+def test_no_error_shows_a_reward_beside_numbers(reward: Any) -> None:
+    with pytest.raises(ValueError, match=r"env must pay numbers|outside 0,1") as caught:
+        learner_of_numbers(2, np.zeros(2), reward).learn()
+    check(caught.value)

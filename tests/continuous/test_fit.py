@@ -419,6 +419,12 @@ def test_wrong_arguments_are_refused_before_anything_is_spent() -> None:
             fit_continuous_model(log, **options)
     with pytest.raises(ValueError, match="order"):
         fit_continuous_model(log, epsilon=1, order=1)
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="order must be at most 64"):  # no file could be read
+        fit_continuous_model(log, epsilon=1, order=65, accountant=accountant)
+    assert accountant.epsilon(1e-5) == 0
+    with pytest.raises(ValueError, match="UTF-8"):  # no file could hold it
+        Choice(values=("\ud800", "b"))
     with pytest.raises(ValueError, match="shape"):
         ContinuousLog.of_arrays(
             SCHEMA,
@@ -518,8 +524,16 @@ def test_an_order_of_too_many_features_is_refused_before_the_charge() -> None:
     """They were counted one by one, for minutes."""
     spent = RdpAccountant()
     for order in (10**5, 10**18):
-        with pytest.raises(ValueError, match="order be lower: of order"):
+        with pytest.raises(ValueError, match="order must be at most 64"):
             fit_continuous_model(walks(3, 0), epsilon=1, order=order, accountant=spent)
+    wide = ContinuousSchema(
+        state={f"x{i}": Number(low=0, high=1) for i in range(12)},
+        action={"a": Number(low=0, high=1, levels=2)},
+    )
+    nothing = np.zeros((1, 12))
+    log = ContinuousLog.of_arrays(wide, person=[1], state=nothing, action=[0], next_state=nothing)
+    with pytest.raises(ValueError, match="order be lower: of order"):
+        fit_continuous_model(log, epsilon=1, order=64, accountant=spent)
     assert not spent.journal
 
 

@@ -272,3 +272,23 @@ def test_a_neighbour_changes_nothing_but_what_was_paid_for() -> None:
     assert found.releases >= 2
     beyond = audit_replay(pipeline, np.array([5, 3, 2, 8]), np.array([3, 3, 2, 10]))
     assert beyond.violated
+
+
+def test_a_score_warns_of_nothing() -> None:
+    """Warnings would tell how many trials there were."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        select_private({"a": lambda _: (0, np.ma.masked)}, target=ApproxDP(1, 1e-5), rng=0)
+
+
+def test_what_a_trial_may_spend_is_read_only() -> None:
+    def candidate(trial: Trial) -> tuple[int, float]:
+        for thing, name in (
+            (trial, "target"), (trial, "accountant"),
+            (trial.accountant, "target"), (trial.accountant, "relation"),
+        ):  # fmt: skip
+            with pytest.raises(AttributeError, match="read-only"):
+                setattr(thing, name, None)
+        return 0, 0.0
+
+    select_private({"a": candidate}, target=ApproxDP(1, 1e-5), rng=0)

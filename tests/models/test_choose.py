@@ -11,7 +11,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.accounting import Ledger, PureDP, ZeroConcentratedDP
+from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
 from privrl.cli import app
 from privrl.cli import classifiers as _classifiers
 from privrl.cli.released import Release
@@ -19,7 +19,7 @@ from privrl.costs import ReplaceRecord
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.selection import Trial
-from privrl.models import PrivateNaiveBayes
+from privrl.models import PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
 
 BINS = ("--choose", "bins=4,32")
@@ -188,3 +188,28 @@ def test_a_file_that_states_too_little_is_refused() -> None:
     smaller["guarantee"] = {**good["guarantee"], "epsilon": 0.5, "delta": 1e-5}
     with pytest.raises(ValueError, match="no more than a trial"):
         classifier_from_dict(smaller)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_chosen_classifier_that_is_fitted_again_states_its_own_cost() -> None:
+    assert classify(*BINS, "--epsilon", "0.2").exit_code == 0
+    model, records = load_classifier("results/classify/model.json"), pd.read_csv("data.csv")
+    assert isinstance(model, PrivateNaiveBayes)
+    assert model.guarantee["epsilon"] == pytest.approx(0.2, abs=1e-6)
+    accountant = RdpAccountant()
+    model.set_params(target=ApproxDP(5, 1e-5))
+    model.fit(records[["x"]], records["tall"], accountant=accountant)
+    assert model.guarantee["epsilon"] == pytest.approx(accountant.epsilon(1e-5), rel=1e-6)
+    assert model.guarantee["epsilon"] > 4
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_chosen_classifier_is_no_beginning_of_another() -> None:
+    """The cost of its own fit, which that would state, is less than it cost."""
+    assert classify(*BINS).exit_code == 0
+    begun, records = load_classifier("results/classify/model.json"), pd.read_csv("data.csv")
+    model = PrivateLogisticRegression(begun.schema, classes="tall", target=ApproxDP(1, 1e-5))
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="not chosen among several"):
+        model.fit(records[["x"]], records["tall"], accountant=accountant, naive_bayes=begun)
+    assert accountant.epsilon(1e-5) == 0

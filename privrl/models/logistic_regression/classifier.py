@@ -165,6 +165,11 @@ class PrivateLogisticRegression(SavedClassifier):
                 f"naive_bayes must be a PrivateNaiveBayes, got {type(naive_bayes).__name__}."
             )
         check_is_fitted(naive_bayes, "temperature_")
+        if hasattr(naive_bayes, "total_cost_"):  # a file could not state it
+            raise ValueError(
+                "naive_bayes must have been fitted, not chosen among several: that cost more than "
+                "its own fit. Fit another."
+            )
         if repr(naive_bayes._public.domain) != repr(self._domain()) or repr(
             naive_bayes.classes
         ) != repr(self.classes):
