@@ -268,6 +268,10 @@ class Policy:
         content = read_bytes(path)
         try:
             return cls.from_dict(parse_json(content))
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{path.name}: it must be a policy as JSON, but is not: {error}"
+            ) from None
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 

@@ -209,6 +209,6 @@ def _reason(name: str, error: Exception) -> str:
     if near:
         return f"there is none of this id. Did you mean {known[near[0]]!r}?"
     return (
-        "there is none of this id. One that a module of its own registers is said with it, such as "
+        "there is none of this id. If a module of yours registers it, put the module's name first: "
         "'my_module:MyEnv-v0'."
     )

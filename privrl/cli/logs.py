@@ -41,9 +41,9 @@ Unit = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, "Read a folder of Parquet files by so many Dask processes of this machine."
+    int | None, "Read a folder of Parquet files with this many Dask processes on this machine."
 ]
-Address = Annotated[str | None, "Or by a Dask cluster: of its scheduler, which sees the folder."]
+Address = Annotated[str | None, "Address of a Dask scheduler, whose workers see the folder."]
 Behaviour = Annotated[
     str | None,
     "If public, how actions were chosen: uniform, or a file .csv, .npy or .npz of "

@@ -80,8 +80,8 @@ def open_saved(
         saved /= "policy.json"
     if not saved.exists():
         raise ValueError(
-            f"saved must be a folder that privrl train wrote, got {str(saved.parent)!r} without "
-            f"{saved.name}; train first, or name the folder."
+            f"saved must be a folder that privrl train wrote, got {str(saved)!r}, which does not "
+            "exist; train first, or name the folder."
         )
     policy = (
         ContinuousPolicy.load(saved.parent) if numeric.is_numeric(saved) else Policy.load(saved)

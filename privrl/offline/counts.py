@@ -323,7 +323,8 @@ def _hidden(counts: ReleasedCounts, rows: FloatArray, known: BoolArray) -> float
     hidden, on average: two deviations more are assumed. Some cells show by their noise alone: what
     that adds is that of Laplace noise beyond the least count that shows.
     """
-    noise, shown = counts.noise[0], (rows > 0) & known[..., None]
+    noise, n_next = counts.noise[0], counts.transition.shape[-1]  # without outcomes, no "over"
+    shown = (rows[..., :n_next] > 0) & known[..., None]
     if not noise or not shown.any():
         return 0.0
     cells = counts.transition[known]

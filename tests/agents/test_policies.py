@@ -192,7 +192,7 @@ def damaged(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("no JSON", "Expecting value"),
+        ("no JSON", "must be a policy as JSON, but is not: Expecting value"),
         ("\xff\xd8", "it must be JSON in UTF-8, but is another kind of file"),
         ("[]", "format must be"),
         (damaged(format="privrl policy, 2"), "privrl.offline.load_policy reads it"),

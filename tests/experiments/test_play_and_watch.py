@@ -85,7 +85,8 @@ def test_another_policy_than_was_made_is_refused(trained: Path) -> None:
     assert "train.json" in run("watch", str(trained), code=2)
     (trained / "train.json").unlink()
     assert "without train.json; train first" in run("watch", str(trained), code=2)
-    assert "train first, or name the folder" in run("play", str(trained / "none"), code=2)
+    said = run("play", str(trained / "none"), code=2)
+    assert "none', which does not exist; train first, or name the folder" in said
 
 
 @pytest.mark.needs("pygame")

@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from offline_logs import log_of, random_person
 
-from privrl.data.logs import Log
+from privrl.data import Categories
+from privrl.data.logs import Log, LogSchema, read_log
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
 from privrl.experiments.logs.simulate import simulate_log
@@ -131,6 +133,28 @@ def test_upper_bounds_allow_for_what_noise_hides(seed: int) -> None:
     assert found.kind == "counts"
     assert found.value is not None
     assert found.value.lower <= worth_of(world, found.action, chances) <= found.value.upper
+
+
+def test_a_log_without_outcomes_has_a_value() -> None:
+    """Two states that take turns, and pay for it: every episode of five steps earns 2 or 3."""
+    schema = LogSchema(
+        person="who",
+        state={"place": Categories([0, 1])},
+        action={"go": Categories([0, 1])},
+        reward="pay",
+        reward_bounds=(0.0, 1.0),
+        most_steps=5,
+        most_episodes=1,
+    )
+    who, step = np.divmod(np.arange(20_000), 5)
+    place = (who + step) % 2
+    columns = {"who": who, "place": place, "pay": place}
+    columns["go"] = np.random.default_rng(0).integers(2, size=20_000)
+    found = fit_policy(read_log(pd.DataFrame(columns), schema), epsilon=1.0, rng=0)
+    assert found.kind == "counts"
+    assert found.value is not None
+    assert found.value.lower <= 2.5 <= found.value.upper
+    assert found.value.value == pytest.approx(2.5, abs=0.2)
 
 
 def test_the_largest_of_several() -> None:
