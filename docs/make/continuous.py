@@ -209,7 +209,7 @@ def check(rows: list[tuple[str, ...]]) -> list[str]:
             if min(len(high), len(low)) < 2:
                 continue
             error = math.sqrt(sum(stdev(v) ** 2 / len(v) for v in (high, low)))
-            if mean(high) < mean(low) - 2 * error - 0.01 * abs(mean(low)):
+            if mean(high) < mean(low) - 2 * error:
                 found.append(f"{key}: {mean(high):.1f} at {more}, {mean(low):.1f} at {less}")
     return sorted(found)
 
@@ -250,11 +250,11 @@ def page(rows: list[tuple[str, ...]]) -> str:
     main, others, ways, ends = [], [], [], []
     for name, how in product(TASKS, LOGGED):
         for n, kind in product(_sizes(rows, name, how), KINDS):
-            values = [cells.get((name, str(n), how, str(e), kind), []) for e in ("none", *EPSILONS)]
+            values = [cells.get((name, str(n), how, str(e), kind), []) for e in EPSILONS]
             if not any(values):
                 continue
             found = " | ".join(map(_shown, values))
-            seeds = " / ".join(str(len(v)) for v in values[1:])
+            seeds = "/".join(str(len(v)) for v in values)
             if how != "usual":
                 ways.append(f"| {name}, {n:,}, {how} | {kind} | {found} | {seeds} |")
             else:
@@ -272,7 +272,9 @@ def page(rows: list[tuple[str, ...]]) -> str:
     ]
     falls = check(rows)
     monotone = "No return falls by more than that." if not falls else f"Falls: {'; '.join(falls)}."
-    header = "| Task, persons | Rewards and ends | No privacy | 5.1 | 1 | 0.1 | Seeds |\n|---|---|---|---|---|---|---|"
+    header = (
+        "| Task, persons | Rewards and ends | 5.1 | 1 | 0.1 | Seeds |\n|---|---|---|---|---|---|"
+    )
     logged = ""
     if ways:
         logged = f"""
@@ -288,7 +290,9 @@ of random actions, often repeated. Privacy: add or remove one person with the wh
 Entries are mean returns in the true task over {_EPISODES} episodes, ± one standard error over seeds (logs and noise).
 "Public" rewards and ends are given as functions; "learned" ones come out of the same budget; "bins" is `fit_policy` on even
 bins. The last column counts the seeds at 5.1 / 1 / 0.1: the goals ask for ten, and fewer were affordable. Seeds count from
-0; design constants were tuned with seeds from 1000, on Pendulum, MountainCar, CartPole and glucose.
+0. Relevance, ends and grids were designed with seeds from 1000 on Pendulum, MountainCar, CartPole and glucose; but learned
+ends were changed once after MountainCar's seed 0 had failed, and older constants were tuned on the first three tasks with
+some of the same seeds. An empty cell was not measured.
 
 ![Return against epsilon](../images/continuous.png)
 
@@ -300,12 +304,13 @@ bins. The last column counts the seeds at 5.1 / 1 / 0.1: the goals ask for ten, 
 ## Other tasks
 
 The regulator's drift with 8 dimensions was changed from 1.01 to 0.96 after its first results were seen, and how variables
-are brought back was chosen on glucose.
+are brought back was chosen on glucose, with other seeds.
 
 {header}
 {chr(10).join(others)}
 {logged}
-`--check` lists cells whose return falls by more than two standard errors as epsilon grows. {monotone}
+`--check` lists cells whose return falls by more than two standard errors as epsilon grows, where both have two seeds.
+{monotone} The regulators, with one seed, earn less at 5.1 than at 1.
 
 ## Reference points
 
@@ -321,9 +326,8 @@ The prototype that this replaces (public rewards and ends, 3 or 4 seeds), and th
 |---|---|---|---|---|---|---|
 {chr(10).join(compared)}
 
-PriMORL (arXiv 2402.05525) reports results for Pendulum from epsilon = 5.1, for CartPole Balance from 8.2 and for CartPole
-Swingup from 17, with 30,000 trajectories; its other rows have epsilon 85 to 94. Tasks, data and rewards differ, so its
-returns are not comparable number by number.
+PriMORL (arXiv 2402.05525) needs epsilon = 5.1 for Pendulum, 8.2 for CartPole Balance and 17 for Swingup, with 30,000
+trajectories of other tasks and rewards.
 """
 
 
