@@ -561,7 +561,7 @@ def _estimates() -> str:
     care = [*clinics("judged"), *([icu_world(_WHEEL)] if _there() else [])]
     found = []
     for world in [*care, *wards]:
-        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000), range(2)):
+        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000, 200_000), range(2)):
             rng = np.random.default_rng([zlib.crc32(world.name.encode()), persons, run])
             chances = world.behaviour(treatment)
             before = _worth(world, np.full(world.n_states, -1), chances)
@@ -589,7 +589,7 @@ def _estimates() -> str:
     )
     return pages.table(header, lines) + (
         f"\n\n{len(care)} worlds of intensive care{', with ICU-Sepsis,' * _there()} and three "
-        "wards, 2,000 and 20,000 persons, without privacy and at ε = 10, 1 and 0.1; uniform "
+        "wards, 2,000 to 200,000 persons, without privacy and at ε = 10, 1 and 0.1; uniform "
         "treatment with all known, half-expert treatment with chances unknown; 2 logs each. Gains: "
         f"median, and 5 to 95 in 100. {_UNIT}"
     )

@@ -226,13 +226,14 @@ class _Sums:
 
     def _update(self, amounts: Callable[[Log], FloatArray], n_rows: int, unit: float) -> FloatArray:
         """Return a noisy sum over persons of each of some rows of amounts, in its own units."""
+        unit = unit * self._share
 
         def adds(part: Log, _: FloatArray) -> Added:
             rows, n = amounts(part), part.n_persons
             persons, cells = np.tile(np.arange(n), n_rows), np.repeat(np.arange(n_rows), n)
-            return Added(persons, cells, rows.ravel(), unit * self._share)
+            return Added(persons, cells, rows.ravel(), unit)
 
-        return self._stream.update(adds, n_rows) / (unit * self._share)
+        return self._stream.update(adds, n_rows) / unit
 
     def good_clip(self) -> float:
         """Return a weight that leaves chance and noise small, and grows with the persons."""

@@ -26,9 +26,8 @@ class Estimate(InHtml):
         Of an episode.
     lower, upper : float
         Meant to have it between them in 95 of 100 logs: normal, of noise and of who was logged, to
-        first order. ``docs/results/logs.md`` says in how many they have, of simulated ones: in
-        fewer where a policy is planned for noisy counts, as what noise hides counts as paying
-        nothing.
+        first order. ``docs/results/logs.md`` says in how many they have, of simulated ones. What
+        noise hides of a plan's transitions is taken to be as good as it can be in the upper one.
     """
 
     value: float

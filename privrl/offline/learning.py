@@ -530,7 +530,7 @@ class _Learner:
         if self._allowed is None:
             self._allowed = _shown(table, noise)
         elif not noise:
-            self._allowed = self._allowed & _shown(np.where(self._allowed, table, 0.0), noise)
+            self._allowed = self._allowed & _shown(np.where(self._allowed, table, -1.0), noise)
         allowed = self._allowed
         inside = np.where(allowed, table, 0.0)
         factor = self._task.visits / max(inside.sum(), noise)

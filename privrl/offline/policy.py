@@ -80,8 +80,9 @@ class LoggedPolicy(InHtml):
     the policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
     ``docs/results/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for
     other behaviour policies nothing bounds how far off it is, and the bounds are all that is
-    possible, as they are of kind "popular". Of kind "behaviour" it is the value of the behaviour
-    policy.
+    possible. So they are of kind "popular", but where propensities are public: then leftover
+    budgets pay for importance sampling, as in `evaluate_policy`. Of kind "behaviour" it is the
+    value of the behaviour policy.
     """
 
     action: IntArray

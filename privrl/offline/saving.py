@@ -218,7 +218,7 @@ class ReleasedPolicy(InHtml):
                 f" What was done before earned {_between(self.facts.done)} an episode; how much "
                 "more the policy earns was not released. Ask evaluate_policy, of other persons."
             )
-        if self.kind == "popular":
+        if self.kind == "popular" and (self.facts is None or told.value == self.facts.done.value):
             return (
                 f" What an episode is worth is not known: from {told.lower:.4g} to "
                 f"{told.upper:.4g}, all that is possible. Ask evaluate_policy, of other persons."

@@ -74,7 +74,7 @@ class Raises:
         replace(ENDED, terminations=[True, False]),
         replace(ENDED, terminations=[0.0, 1.0]),
     ],
-    ids=repr,
+    ids=lambda episode: type(episode).__name__,
 )
 def test_a_person_with_an_episode_that_does_not_fit_is_left_out(bad: Any) -> None:
     log = ContinuousLog.from_buffer([ENDED, bad, CUT, ENDED], SCHEMA, person=[1, 2, 2, 3])

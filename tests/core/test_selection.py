@@ -85,7 +85,7 @@ def test_a_refused_selection_runs_no_trial() -> None:
         {"rng": "seed"},
         {"accountant": RdpAccountant},
     ],
-    ids=repr,
+    ids=" ".join,  # values have addresses
 )
 def test_wrong_arguments_run_no_trial_and_cost_nothing(wrong) -> None:
     def never(trial):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from offline_logs import SCHEMA, Person, log_of, random_person
+from offline_logs import SCHEMA, Person, log_of, random_person, worth_choosing
 
 from privrl.audit import audit_replay
 from privrl.data.logs import Log
@@ -248,6 +248,17 @@ def test_without_privacy_facts_change_nothing_that_counts(random: float) -> None
     untold, told = (fit_policy(log, epsilon=None, rng=0, **given) for given in ({}, everything))
     assert untold.kind == told.kind == "rounds"
     assert (untold.action == told.action).mean() > 0.95
+
+
+def test_a_state_that_nobody_visits_keeps_an_admissible_action() -> None:
+    """Without privacy too, where actions that were never taken are left out."""
+    log = log_of(worth_choosing(200, n_states=2), step_rewards=(0.0, 0.0), n_actions=3)
+    admissible = np.array([[1, 1, 0], [1, 1, 0], [0, 1, 1]], bool)
+    found = fit_policy(log, epsilon=None, discount=0.999, admissible=admissible)
+    assert found.kind == "rounds"
+    assert found.allowed.any(axis=1).all()
+    assert not found.allowed[~admissible].any()
+    assert np.isfinite(found.values).all()
 
 
 # Sensitivity, by brute force ---------------------------------------------------------------------
