@@ -298,9 +298,9 @@ Entries are mean returns in the true task over {_EPISODES} episodes, ± one stan
 "Public" rewards and ends are given as functions; "learned" ones come out of the same budget; "bins" is `fit_policy` on even
 bins; "all-variables" is "public" with a fit that does not look for irrelevant variables. The last column counts the seeds at
 5.1 / 1 / 0.1: the goals ask for ten, and fewer were affordable. Seeds count from 10, and nothing was tuned or looked at with
-them. Constants were tuned on Pendulum, MountainCar and CartPole with seeds from 0; relevance, ends and grids were designed
-on the same tasks and glucose with seeds from 1000, but MountainCar's and CartPole's seed 0 had been seen. Those four tasks
-judge whether that carries over to other logs; the others judge other tasks. An empty cell was not measured.
+them; Acrobot and bins have seed 0. Constants were tuned on Pendulum, MountainCar and CartPole with seeds from 0, and
+relevance, ends and grids were designed on those and glucose with seeds from 1000; seed 0 of MountainCar and CartPole had been
+seen as well. So these four tasks judge whether that carries over to other logs. An empty cell was not measured.
 
 ![Return against epsilon](../images/continuous.png)
 
@@ -319,6 +319,11 @@ judge: how variables are brought back was chosen on it.
 {logged}
 `--check` lists cells whose return falls by more than two standard errors as epsilon grows, where both have two seeds.
 {monotone}
+
+The search for irrelevant variables was meant to help CartPole, and does not in these seeds: at epsilon 0.1 its returns are
+within noise of those with all variables. It costs return on glucose; on the regulator with 4 dimensions and Pendulum with
+1,000 persons means are lower as well, within noise. It was kept because the code was fixed before these seeds were seen.
+Seeds differ: with seeds 0 to 3, CartPole had earned 438 at 0.1, and Pendulum with 1,000 persons -1366 with seeds 0 to 2.
 
 ## Reference points
 
@@ -373,6 +378,8 @@ def draw(rows: list[tuple[str, ...]], path: Path) -> None:
         for (colour, n), kind in product(zip(colours, _sizes(rows, name), strict=False), looks):
             points = [(e, cells.get((name, str(n), "usual", str(e), kind), [])) for e in EPSILONS]
             points = [(e, v) for e, v in points if v]
+            if not points:
+                continue
             errors = [stdev(v) / math.sqrt(len(v)) if len(v) > 1 else 0 for _, v in points]
             axis.errorbar(
                 [e for e, _ in points], [mean(v) for _, v in points], errors, color=colour,
