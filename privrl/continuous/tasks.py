@@ -1,9 +1,10 @@
 """Simulated tasks with continuous states: made-up logs, and returns of policies, many at a time.
 
 Pendulum, MountainCar, CartPole and Acrobot follow Gymnasium's equations; the others are for
-judging: no constant of the fit was tuned on them. (The drift of the regulator with 8 dimensions
-was changed after its results were seen.) Rewards and ends are given as functions of the state, so
-that the same code measures learning them and knowing them.
+judging: no constant of the fit was tuned on them. (But glucose chose how variables come back, and
+the drift of the regulator with 8 dimensions was changed after its results were seen.) Rewards and
+ends are given as functions of the state, so that the same code measures learning them and knowing
+them.
 """
 
 import math
