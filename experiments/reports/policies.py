@@ -30,8 +30,8 @@ def policy_parts(
         The file with the whole policy.
     """
     within = range(min(len(states), _ROWS))  # a state has at least one row
-    runs = [(state, *run) for state in within for run in runs(policy[:, state])]
-    shown = [run for run in runs if run[0] < _STATES]
+    found = [(state, *run) for state in within for run in runs(policy[:, state])]
+    shown = [run for run in found if run[0] < _STATES]
     series = []
     for action, name in actions.items():
         mine = [run for run in shown if run[3] == action]
@@ -51,8 +51,8 @@ def policy_parts(
     table = Table(
         "The policy: the actions of each state, step by step",
         ("state", "from step", "to step", "action"),
-        tuple((states[s], start, end - 1, actions[a]) for s, start, end, a in runs[:_ROWS]),
-        left_out=f"the rest is in {file}" if max(len(runs), len(states)) > _ROWS else "",
+        tuple((states[s], start, end - 1, actions[a]) for s, start, end, a in found[:_ROWS]),
+        left_out=f"the rest is in {file}" if max(len(found), len(states)) > _ROWS else "",
     )
     return picture, table
 
