@@ -217,7 +217,9 @@ def check(rows: list[tuple[str, ...]]) -> list[str]:
                 continue
             error = math.sqrt(sum(stdev(v) ** 2 / len(v) for v in (high, low)))
             if mean(high) < mean(low) - 2 * error:
-                found.append(f"{key}: {mean(high):.1f} at {more}, {mean(low):.1f} at {less}")
+                task, persons, _, kind = key
+                cell = f"{task}, {int(persons):,} persons, {kind}"
+                found.append(f"{cell}: {mean(high):.1f} at {more}, {mean(low):.1f} at {less}")
     return sorted(found)
 
 
