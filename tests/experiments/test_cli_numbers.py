@@ -16,11 +16,16 @@ def run(*arguments: Any) -> Any:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
-def test_it_trains_plays_and_reports(tmp_path: Path) -> None:
+@pytest.mark.needs("bokeh")
+def test_it_writes_a_report(tmp_path: Path) -> None:
+    made = run("train", "--env=MountainCar-v0", "--episodes=3", "--report", "--out", tmp_path)
+    assert made.exit_code == 0, made.output
+    assert list(tmp_path.glob("report*.html"))
+
+
+def test_it_trains_and_plays(tmp_path: Path) -> None:
     out = tmp_path / "car"
-    made = run(
-        "train", "--env=MountainCar-v0", "--epsilon=1", "--episodes=3", "--report", "--out", out
-    )
+    made = run("train", "--env=MountainCar-v0", "--epsilon=1", "--episodes=3", "--out", out)
     assert made.exit_code == 0, made.output
     assert "(1, 1e-05)-differential privacy" in made.output
     said = json.loads((out / "train.json").read_text())

@@ -80,6 +80,12 @@ def test_the_best_is_released_under_the_stated_budget() -> None:
     first = _model()
     assert classify(*BINS, "--epsilon", 2, "--force", *seeded).exit_code == 0
     assert _model() == first
+
+
+@pytest.mark.needs("bokeh")
+@pytest.mark.usefixtures("folder")
+def test_a_report_says_what_was_chosen() -> None:
+    assert classify(*BINS, "--epsilon", 2, "--reproducible", "--seed", 4).exit_code == 0
     page = run("report", "results/classify")
     assert page.exit_code == 0, page.output
     text = next(Path("results/classify").glob("report*.html")).read_text()
