@@ -38,10 +38,13 @@ def fit_model(
     cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
     N also writes synthetic.csv, a table that is drawn from the model.
     """
+    from privrl.data.schema.plain import read_page
+
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
     options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
-    ranges = numeric.numeric_schema(schema, **options)
+    page = read_page(schema)
+    ranges = numeric.numeric_schema(schema, page, **options)
     if ranges is not None:
         if synthetic is not None or synthetic_format != "csv":
             raise ValueError(
@@ -53,7 +56,7 @@ def fit_model(
         _print_play(release, "ReleasedContinuous-v0")
         release.finish("model.json", said, written, also=f", {said['unit']}")
     else:
-        public = logs.public_log(schema, **options)
+        public = logs.public_log(schema, page, **options)
         _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
 
 

@@ -58,6 +58,7 @@ def fit_policy(
     Writes policy.json (the released policy, which you may share and read; with tables.npz where
     states are numbers) and release.json (its cost).
     """
+    from privrl.data.schema.plain import read_page
     from privrl.offline.support import check_discount
 
     if discount is not None:
@@ -71,7 +72,8 @@ def fit_policy(
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
     options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
-    ranges = numeric.numeric_schema(schema, **options)
+    page = read_page(schema)
+    ranges = numeric.numeric_schema(schema, page, **options)
     if ranges is not None:
         numeric.check_rewards(ranges, "schema")
         with numeric.fitted(release, data, ranges, relation, where, numeric.POLICY) as (
@@ -82,7 +84,7 @@ def fit_policy(
         numeric.print_about(release, model, "policy")
         release.finish("policy.json", said, written, also=f", {said['unit']}")
     else:
-        public = logs.public_log(schema, **options)
+        public = logs.public_log(schema, page, **options)
         _fit_cells(release, data, relation, where, public, _of_cells(discount))
 
 

@@ -198,19 +198,20 @@ class ReadOptions:
 
 def public_log(
     schema: Path,
+    page: Any,
     *,
     person: str | None,
     admissible: Path | None,
     behaviour: str | None,
 ) -> PublicLog:
-    """Return what the options say of a log, checked."""
+    """Return what the options and the schema's page say of a log, checked."""
     import numpy as np
 
     from privrl.data.logs import LogSchema
     from privrl.data.logs.schema import cell_labels
     from privrl.offline.support import check_support
 
-    chosen = LogSchema.load(schema)
+    chosen = LogSchema.of_page(schema, page)
     if person is not None:
         chosen = replace(chosen, person=person)
     support: dict[str, Any] = {"admissible": None, "behaviour": behaviour}

@@ -18,23 +18,21 @@ MODEL = ("model.json", "tables.npz", "release.json")
 POLICY = ("policy.json", "tables.npz", "release.json")
 
 
-def numeric_schema(path: Path, *, person: str | None, **cells: Any) -> "ContinuousSchema | None":
-    """Return the schema in a file if a column has a range; otherwise it is a `LogSchema`."""
+def numeric_schema(
+    path: Path, page: Any, *, person: str | None, **cells: Any
+) -> "ContinuousSchema | None":
+    """Return the schema of a file's page if a column has a range; else it is a `LogSchema`."""
     from privrl.continuous import ContinuousSchema
     from privrl.continuous.schema import has_ranges
-    from privrl.data.schema.plain import read
 
-    try:
-        if not has_ranges(read(path)):
-            return None
-    except ValueError:
-        return None  # LogSchema.load says what is wrong
+    if not has_ranges(page):
+        return None
     for option, given in cells.items():
         if given is not None:
             raise ValueError(
                 f"{option} is for states in cells, and {path.name} has ranges; leave it out."
             )
-    schema = ContinuousSchema.load(path)
+    schema = ContinuousSchema.of_page(path, page)
     return schema if person is None else replace(schema, person=person)
 
 

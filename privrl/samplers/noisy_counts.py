@@ -19,6 +19,7 @@ distance (Smith and Thakurta, *Fully adaptive composition for Gaussian different
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Self
 
@@ -439,7 +440,7 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
 
 
 def _check_threshold(threshold: float) -> float:
-    if not 0 <= threshold < np.inf:
+    if not 0 <= threshold <= sys.float_info.max:
         raise ValueError(
             f"threshold must be >= 0 and finite, got {shown(threshold)}; 1.5 is usual."
         )

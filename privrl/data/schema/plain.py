@@ -94,6 +94,14 @@ def read(path: Path) -> Any:
     return parse_json(text)
 
 
+def read_page(path: Path) -> Any:
+    """Return the plain data that a file holds; errors name the file. A pipe is read once."""
+    try:
+        return read(path)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
 def check_name(name: str) -> None:
     """Check that a column's name is a text."""
     if not isinstance(name, str) or not name:
@@ -147,9 +155,12 @@ class PlainFile:
         ValueError
             If the file's name ends otherwise, or its content is something else.
         """
-        path, data = Path(path), None
+        return cls.of_page(Path(path), read_page(Path(path)))
+
+    @classmethod
+    def of_page(cls, path: Path, data: Any) -> Self:
+        """Return what the plain data of a file describe; errors name the file."""
         try:
-            data = read(path)
             return cls.from_dict(data)
         except ValueError as error:
             wrong = cls._unfilled(data, path) or error
