@@ -85,17 +85,9 @@ def suite(
         todo = replace(todo, epsilons=_budgets(epsilons))
     out = jobs.folder("suite", out, preset, _PRESET)
     outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
-    with jobs.jobs_bar(
-        "comparing", out / _DATABASE, backend=backend, workers=workers
-    ) as on_progress:
-        results = suites.run_suite(
-            todo,
-            backend=backend,
-            workers=workers,
-            address=address,
-            database=out / _DATABASE,
-            on_progress=on_progress,
-        ).results
+    database = out / _DATABASE
+    with jobs.doing("comparing", database, backend, workers, address) as how:
+        results = suites.run_suite(todo, **how).results
     own = {"tasks": tasks, "epsilons": epsilons}
     saved = {
         "command": command_line("suite", base | own | options),
@@ -111,8 +103,8 @@ def suite(
         ("suite.json", saved),
     )
     _print_suite(results)
-    print_files([*written, out / _DATABASE])
-    answer |= {"means": _means(results), "files": named([*written, out / _DATABASE])}
+    print_files([*written, database])
+    answer |= {"means": _means(results), "files": named([*written, database])}
     if report:
         answer.update(write_report(out))
 

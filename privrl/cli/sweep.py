@@ -86,15 +86,8 @@ def sweep(
     if options["horizon"] is None:
         _say_horizon(todo)
     database = out / _DATABASE
-    with jobs.jobs_bar("sweeping", database, backend=backend, workers=workers) as on_progress:
-        result = sweeps.run_sweep(
-            todo,
-            backend=backend,
-            workers=workers,
-            address=address,
-            database=database,
-            on_progress=on_progress,
-        )
+    with jobs.doing("sweeping", database, backend, workers, address) as how:
+        result = sweeps.run_sweep(todo, **how)
     saved = {
         "command": command_line("sweep", base | options),
         "spec": todo.to_dict(),
