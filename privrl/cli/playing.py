@@ -53,16 +53,25 @@ _SURE = 1.96  # standard errors: 95 %
 Seed = Annotated[int | None, "Seed of the environment, for repeatable episodes."]
 
 
-def open_saved(
+@contextmanager
+def _opened(
+    saved: Path, env: str | None, env_args: list[str] | None, seed: int | None, *render: str
+) -> Iterator["tuple[Playable, gym.Env[Any, Any]]"]:
+    """Have a saved policy and its environment, which is closed in the end."""
+    from privrl.numerics.checks import check_count
+
+    if seed is not None:
+        check_count("seed", seed, least=0)
+    policy, made = _saved(saved, env, env_args, *render)
+    try:
+        yield policy, made
+    finally:
+        made.close()
+
+
+def _saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
 ) -> "tuple[Playable, gym.Env[Any, Any]]":
-    """Return a saved policy and its environment.
-
-    Raises
-    ------
-    ValueError
-        If the policy is missing or was changed, or its environment is unknown.
-    """
     from privrl.agents import Policy
     from privrl.continuous import ContinuousPolicy
     from privrl.experiments.names import make_env, plain_env
@@ -91,17 +100,12 @@ def open_saved(
         raise ValueError("env must be given: the policy does not name its environment.")
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
-    bins, horizon = (here.bins, here.horizon) if here else (None, None)
-    ranges = here.ranges if here else None
+    as_trained: dict[str, Any] = {}
+    if here:
+        as_trained = {"bins": here.bins, "horizon": here.horizon, "ranges": here.ranges}
     with _made(name, *render):
-        made = make_env(
-            name,
-            (*args, *render),
-            bins=bins,
-            horizon=horizon,
-            ranges=ranges,
-            continuous=isinstance(policy, ContinuousPolicy),
-        )
+        numbers_seen = isinstance(policy, ContinuousPolicy)
+        made = make_env(name, (*args, *render), continuous=numbers_seen, **as_trained)
     return policy, made
 
 
@@ -206,14 +210,9 @@ def play_command(
     from privrl.numerics.checks import check_count
 
     check_count("episodes", episodes)
-    if seed is not None:
-        check_count("seed", seed, least=0)
-    policy, made = open_saved(saved, env, env_arg)
-    try:
+    with _opened(saved, env, env_arg, seed) as (policy, made):
         earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
         value = worth(made, policy.actions) if isinstance(policy, Policy) else None
-    finally:
-        made.close()
     error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
     name = f"policy.json, {episodes} episodes played"
     rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
@@ -269,25 +268,20 @@ def watch_command(
     """
     from privrl.experiments.training import frames
     from privrl.files import files as _files
-    from privrl.numerics.checks import check_count, check_positive
+    from privrl.numerics.checks import check_positive
 
     if human and strip:
         raise ValueError("give --human (a window) or --strip (a file), not both.")
-    if seed is not None:
-        check_count("seed", seed, least=0)
     if fps is not None:
         check_positive("fps", fps)
     name = "episode.png" if strip else "episode.gif"
     out = (saved if saved.is_dir() else saved.parent) if out is None else out
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen
-    policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
-    try:
+    with _opened(saved, env, env_arg, seed, "render_mode=rgb_array") as (policy, made):
         if not human:
             outputs.check_new(out, [name], force=force)
         pictures = list(frames.frames(policy, made, seed))
         speed = frames.fps_of(made) if fps is None else fps
-    finally:
-        made.close()
     answer["steps"] = len(pictures) - 1
     if human:
         frames.show(pictures, speed)
