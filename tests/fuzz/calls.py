@@ -486,25 +486,11 @@ def table() -> dict[str, Valid]:
     )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
     add("LocalNoise", LocalNoise, users=[1, 2])
-    add(
-        "Diffuse.calibrated",
-        samplers.Diffuse.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=10.0,
-        relation=step,
-        table="transitions",
-        window=3,
-    )
-    add(
-        "NoisyCounts.calibrated",
-        samplers.NoisyCounts.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=1.0,
-        relation=step,
-        table="transitions",
-    )
+    for name, own in (("Diffuse", {"window": 3}), ("NoisyCounts", {})):
+        call = getattr(samplers, name).calibrated
+        alpha = 1.0 if not own else 10.0
+        shared = {"target": rdp, "draws": 4, "alpha": alpha, "relation": step}
+        add(f"{name}.calibrated", call, {**shared, "table": "transitions", **own})
     add(
         "Diffuse.update",
         lambda **k: samplers.Diffuse(relation=step, table="transitions").update(**k),
