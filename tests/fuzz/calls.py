@@ -486,9 +486,9 @@ def table() -> dict[str, Valid]:
     )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
     add("LocalNoise", LocalNoise, users=[1, 2])
-    for name, own in (("Diffuse", {"window": 3}), ("NoisyCounts", {})):
+    own: dict[str, Any]
+    for name, alpha, own in (("Diffuse", 10.0, {"window": 3}), ("NoisyCounts", 1.0, {})):
         call = getattr(samplers, name).calibrated
-        alpha = 1.0 if not own else 10.0
         shared = {"target": rdp, "draws": 4, "alpha": alpha, "relation": step}
         add(f"{name}.calibrated", call, {**shared, "table": "transitions", **own})
     add(
