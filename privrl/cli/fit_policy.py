@@ -75,7 +75,7 @@ def fit_policy(
     page = read_page(schema)
     ranges = numeric.numeric_schema(schema, page, **options)
     if ranges is not None:
-        numeric.check_rewards(ranges, "schema")
+        numeric.check_plan(ranges, "schema")
         with numeric.fitted(release, data, ranges, relation, where, numeric.POLICY) as (
             model,
             said,
@@ -128,7 +128,7 @@ def _plan(release: Release, folder: Path, discount: float | None) -> None:
         from privrl.continuous import ContinuousModel
 
         model = ContinuousModel.load(folder)
-        numeric.check_rewards(model.schema, "from-model")
+        numeric.check_plan(model.schema, "from-model")
         plan = numeric.planned(model, discount)
         statement, files = plan.statement, plan.files()
         numeric.print_about(release, model, "policy")

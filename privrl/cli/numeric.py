@@ -36,8 +36,11 @@ def numeric_schema(
     return schema if person is None else replace(schema, person=person)
 
 
-def check_rewards(schema: "ContinuousSchema", option: str) -> None:
-    """Check that there is something to plan for."""
+def check_plan(schema: "ContinuousSchema", option: str) -> None:
+    """Check that there is something to plan for, and that memory holds the plan."""
+    from privrl.continuous.planning import check_plannable
+
+    check_plannable(schema)
     if schema.reward is None:
         raise ValueError(
             f"{option} must have a table [reward] to plan for. If you know what a step earns, use "
@@ -70,7 +73,7 @@ def saved_policy(saved: Path) -> "tuple[ContinuousPolicy, Path | None] | None":
     if not is_numeric(saved / MODEL[0]):
         return None
     model = ContinuousModel.load(saved)
-    check_rewards(model.schema, "saved")
+    check_plan(model.schema, "saved")
     return planned(model, None), saved
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl.continuous.features import Basis
 from privrl.continuous.files import page_files, page_of, read_page, save_page
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import (
@@ -17,7 +16,9 @@ from privrl.continuous.planning import (
     Over,
     Predicted,
     Reward,
+    check_plannable,
     checked_core,
+    feature_basis,
     plan_by_features,
     worth_on_grid,
 )
@@ -33,7 +34,6 @@ _PAGE: Final = "policy.json"
 _ENTRIES: Final = (
     "format", "statement", "shareable", "because", "schema", "kind", "discount", "tables_sha256",
 )  # fmt: skip
-_ORDER: Final = 4  # of features above the grid: all products of two columns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,7 +68,7 @@ class ContinuousPolicy:
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
         object.__setattr__(self, "core", checked_core(self.schema, self.core))
-        rows = len(_basis(self.schema))
+        rows = len(feature_basis(self.schema))
         if self.kind == "grid":
             rows = int(np.prod(Grid.of(self.schema, self.core).sizes))
         worth = np.array(self.worth, np.float64)
@@ -91,7 +91,7 @@ class ContinuousPolicy:
             index, weight = Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])
         else:
-            worth = _basis(self.schema)(states) @ self.worth
+            worth = feature_basis(self.schema)(states) @ self.worth
         best: IntArray = worth.argmax(axis=1)
         return best if np.ndim(state) > 1 else best[0]
 
@@ -162,10 +162,6 @@ class ContinuousPolicy:
             raise ValueError(f"{_PAGE}: {error}") from None
 
 
-def _basis(schema: ContinuousSchema) -> Basis:
-    return Basis(schema, _ORDER, _ORDER, with_actions=False)
-
-
 def plan_continuous(
     model: ContinuousModel,
     *,
@@ -190,20 +186,21 @@ def plan_continuous(
     Raises
     ------
     ValueError
-        If an argument is out of range, or no reward is given or learned.
+        If an argument is out of range, no reward is given or learned, or the plan is too large.
     """
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 is allowed as well")
     check_between("caution", caution, -1e-9, 1e9)
     check_is("model", model, ContinuousModel)
     schema = model.schema
+    check_plannable(schema)
 
     def predict(state: FloatArray, action: FloatArray) -> Predicted:
         return model.predict(state, action, reward=reward, ends=ends)
 
     numbers = sum(isinstance(c, Number) for c in schema.state.values())
     if numbers > MOST_ON_GRID:
-        kind, basis = "features", _basis(schema)
+        kind, basis = "features", feature_basis(schema)
         worth = plan_by_features(
             predict, schema, basis, discount=min(discount, 0.99), caution=caution
         )
