@@ -106,10 +106,9 @@ def _fit_cells(
     _check_public(public, budget, discount)
     accountant = release.account(_FILES, "fit-policy")
     guarantee = budget.guarantee(public.space)
-    with logs.once_charged(accountant):
-        with public.read(data, where) as log:
-            policy = _fitted(log, public, budget, discount, rng, accountant)
-        written = release.save({"policy.json": policy_writer(policy)}, guarantee)
+    with public.read(data, where) as log:
+        policy = _fitted(log, public, budget, discount, rng, accountant)
+    written = release.save({"policy.json": policy_writer(policy)}, guarantee)
     _print_policy(release, policy)
     release.finish("policy.json", guarantee, written, also=f", {guarantee['unit']}")
 

@@ -107,7 +107,7 @@ def fitted(
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
-    with where.client(data, schema.columns) as client, logs.once_charged(accountant):
+    with where.client(data, schema.columns) as client:
         with rows_read("reading") as progress:
             log = read_continuous_log(
                 data, schema, separator=where.separator, client=client, progress=progress
