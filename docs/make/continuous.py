@@ -5,7 +5,6 @@
     python docs/make/continuous.py --seeds 10 11 12  # measures first what the CSV lacks
     python docs/make/continuous.py --seeds 13 14 --tasks Pendulum --persons 10000 --kinds bins
     python docs/make/continuous.py --seeds 10 --logged random sticky mediocre mixture --persons 10000
-    python docs/make/continuous.py --seeds 10 --tasks Glucose --kinds all-variables
     python docs/make/continuous.py --check         # are returns monotone in epsilon?
 
 Measurements are appended to the CSV one by one, so the command resumes where it stopped.
@@ -28,7 +27,6 @@ from pages import fill
 
 from privrl.continuous import ContinuousLog, Number, fit_continuous_model
 from privrl.continuous.encoding import bins_of
-from privrl.continuous.fitting import DESIGN, Design
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Predicted
 from privrl.continuous.policy import plan_continuous
@@ -67,9 +65,7 @@ GOALS = {
     ("CartPole", 10000): ("490", "450", "150"),
     ("CartPole", 30000): ("500", "499", "250"),
 }
-#: "all-variables" is "public" with a fit that does not look for irrelevant variables.
-KINDS = ("public", "learned", "all-variables", "bins")
-_ALL_VARIABLES = Design(fade=1.0, faint=(1.0,))
+KINDS = ("public", "learned", "bins")
 _EPISODES = 200
 _BINS = {1: 24, 2: 12, 3: 8, 4: 6}  # of each number, by their number
 
@@ -185,7 +181,7 @@ def measure(path: Path, options: argparse.Namespace) -> None:
                 if (name, str(n), how, epsilon, kind, str(seed)) not in known
             ]
             log = logged(task, n, how, np.random.default_rng(100 + seed)) if wanted else None
-            models: dict[tuple[str, Design], tuple[ContinuousModel, float]] = {}
+            models: dict[str, tuple[ContinuousModel, float]] = {}
             for epsilon, kind in wanted:
                 private = epsilon != "none"
                 if kind == "bins":
@@ -193,14 +189,11 @@ def measure(path: Path, options: argparse.Namespace) -> None:
                         continue
                     act, took = by_bins(task, log, float(epsilon), seed), 0.0
                 else:
-                    design = _ALL_VARIABLES if kind == "all-variables" else DESIGN
-                    if (epsilon, design) not in models:
+                    if epsilon not in models:
                         start, size = time.perf_counter(), float(epsilon) if private else None
-                        model = fit_continuous_model(
-                            log, epsilon=size, private=private, rng=seed, design=design
-                        )
-                        models = {(epsilon, design): (model, time.perf_counter() - start)}
-                    model, took = models[epsilon, design]
+                        model = fit_continuous_model(log, epsilon=size, private=private, rng=seed)
+                        models = {epsilon: (model, time.perf_counter() - start)}
+                    model, took = models[epsilon]
                     given = {} if kind == "learned" else {"reward": task.reward, "ends": task.ends}
                     act = plan_continuous(model, discount=task.discount, **given).act
                 value = task.mean_return(act, np.random.default_rng(7), _EPISODES)
