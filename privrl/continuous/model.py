@@ -220,7 +220,7 @@ class ContinuousModel(Saved):
         schema: ContinuousSchema = common["schema"]
         basis = Basis(schema, page["order"], page["order"])
         size, numbers = (len(encoder(schema)) - 1,), (len(numbers_of(schema)), 2)
-        shapes = {"start_mean": size, "start_deviation": size}
+        shapes: dict[str, tuple[int, ...]] = {"start_mean": size, "start_deviation": size}
         shapes |= {"ends": numbers, "end_reward": (1,)} if "ends" in arrays else {}
         wanted = {"mean", "covariance", "residual", *shapes}
         if set(arrays) != wanted:
