@@ -38,26 +38,21 @@ def fit_model(
     cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
     N also writes synthetic.csv, a table that is drawn from the model.
     """
-    from privrl.data.schema.plain import read_page
-
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
-    options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
-    page = read_page(schema)
-    ranges = numeric.numeric_schema(schema, page, **options)
-    if ranges is not None:
-        if synthetic is not None or synthetic_format != "csv":
-            raise ValueError(
-                f"synthetic is for states in cells, and {schema.name} has ranges; leave it out."
-            )
-        with numeric.fitted(release, data, ranges, relation, where, numeric.MODEL) as (model, said):
-            written = release.save(model.files(), said)
-        numeric.print_about(release, model, "model")
-        _print_play(release, "ReleasedContinuous-v0")
-        release.finish("model.json", said, written, also=f", {said['unit']}")
-    else:
-        public = logs.public_log(schema, page, **options)
+    public = numeric.public_facts(schema, person=person, behaviour=behaviour, admissible=admissible)
+    if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
+        return
+    if synthetic is not None or synthetic_format != "csv":
+        raise ValueError(
+            f"synthetic is for states in cells, and {schema.name} has ranges; leave it out."
+        )
+    with numeric.fitted(release, data, public, relation, where, numeric.MODEL) as (model, said):
+        written = release.save(model.files(), said)
+    numeric.print_about(release, model, "model")
+    _print_play(release, "ReleasedContinuous-v0")
+    release.finish("model.json", said, written, also=f", {said['unit']}")
 
 
 def _fit_cells(

@@ -58,7 +58,6 @@ def fit_policy(
     Writes policy.json (the released policy, which you may share and read; with tables.npz where
     states are numbers) and release.json (its cost).
     """
-    from privrl.data.schema.plain import read_page
     from privrl.offline.support import check_discount
 
     if discount is not None:
@@ -71,21 +70,15 @@ def fit_policy(
         raise ValueError("give a log and its --schema, or --from-model.")
     where = logs.ReadOptions(release.separator, workers, address)
     where.check()
-    options: dict[str, Any] = {"person": person, "behaviour": behaviour, "admissible": admissible}
-    page = read_page(schema)
-    ranges = numeric.numeric_schema(schema, page, **options)
-    if ranges is not None:
-        numeric.check_rewards(ranges, "schema")
-        with numeric.fitted(release, data, ranges, relation, where, numeric.POLICY) as (
-            model,
-            said,
-        ):
-            written = release.save(numeric.planned(model, discount).files(), said)
-        numeric.print_about(release, model, "policy")
-        release.finish("policy.json", said, written, also=f", {said['unit']}")
-    else:
-        public = logs.public_log(schema, page, **options)
+    public = numeric.public_facts(schema, person=person, behaviour=behaviour, admissible=admissible)
+    if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, _of_cells(discount))
+        return
+    numeric.check_rewards(public, "schema")
+    with numeric.fitted(release, data, public, relation, where, numeric.POLICY) as (model, said):
+        written = release.save(numeric.planned(model, discount).files(), said)
+    numeric.print_about(release, model, "policy")
+    release.finish("policy.json", said, written, also=f", {said['unit']}")
 
 
 def _of_cells(discount: float | None) -> float:

@@ -18,15 +18,20 @@ MODEL = ("model.json", "tables.npz", "release.json")
 POLICY = ("policy.json", "tables.npz", "release.json")
 
 
-def numeric_schema(
-    path: Path, page: Any, *, person: str | None, **cells: Any
-) -> "ContinuousSchema | None":
-    """Return the schema of a file's page if a column has a range; else it is a `LogSchema`."""
+def public_facts(
+    path: Path, *, person: str | None, **cells: Any
+) -> "ContinuousSchema | logs.PublicLog":
+    """Return what a schema's file, and options, say of a log: of numbers if a column has a range.
+
+    The file is read once, as it may be a pipe.
+    """
     from privrl.continuous import ContinuousSchema
     from privrl.continuous.schema import has_ranges
+    from privrl.data.schema.plain import read_page
 
+    page = read_page(path)
     if not has_ranges(page):
-        return None
+        return logs.public_log(path, page, person=person, **cells)
     for option, given in cells.items():
         if given is not None:
             raise ValueError(
