@@ -338,16 +338,16 @@ def _covered() -> Iterator[_Covered]:
     even = world.behaviour("uniform")
     for random in (0.05, 0.15, 0.5, 0.8):
         chances = random * even + (1 - random) * world.expert
-        yield _Covered(f"sepsis simulator, {_RANDOM[random]}", world, chances, 4)
+        yield _Covered(f"sepsis simulator, {_RANDOM[random]}", world, chances, 8)
     for world in clinics("judged"):
-        yield _Covered(f"{world.name}, half expert", world, world.behaviour("half-expert"), 4)
+        yield _Covered(f"{world.name}, half expert", world, world.behaviour("half-expert"), 8)
     if _there():
         world = icu_world(_WHEEL)
-        yield _Covered("ICU-Sepsis, uniform", world, world.behaviour("uniform"), 4)
-        yield _Covered("ICU-Sepsis, half expert", world, world.behaviour("half-expert"), 4)
+        yield _Covered("ICU-Sepsis, uniform", world, world.behaviour("uniform"), 8)
+        yield _Covered("ICU-Sepsis, half expert", world, world.behaviour("half-expert"), 8)
     for name, mdp, runs in (
         ("RiverSwim 6", riverswim(6, horizon=20), 12),
-        ("Taxi", TabularMDP.from_gymnasium(gym.make("Taxi-v4")), 2),
+        ("Taxi", TabularMDP.from_gymnasium(gym.make("Taxi-v4")), 3),
     ):
         yield _Covered(name, mdp, np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions), runs)
 
