@@ -146,7 +146,9 @@ def release_command(name: str) -> Callable[[Run], Run]:
         def command(context: typer.Context, **given: Any) -> None:
             with friendly(), installed(), answering(given["as_json"]) as answer:
                 shared = {each.name: given.pop(each.name) for each in _options(name)}
-                run(Release(context=context, answer=answer, **shared), **given)
+                release = Release(context=context, answer=answer, **shared)
+                with _once_charged(release):
+                    run(release, **given)
 
         context, *_ = inspect.signature(command).parameters.values()
         _, *own = inspect.signature(run).parameters.values()
@@ -158,6 +160,20 @@ def release_command(name: str) -> Callable[[Run], Run]:
         return run
 
     return add
+
+
+@contextmanager
+def _once_charged(release: Release) -> Iterator[None]:
+    """Say of whatever stops a command after the charge that the ledger has the release."""
+    try:
+        yield
+    except BaseException as error:
+        if release.accountant is not None and release.accountant.receipt is not None:
+            error.add_note(
+                f"The release is entry {release.accountant.receipt.number} of the ledger, and is "
+                "spent, whether or not its files were written."
+            )
+        raise
 
 
 def _options(name: str) -> Iterator[inspect.Parameter]:

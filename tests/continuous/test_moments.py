@@ -440,3 +440,16 @@ def test_counts_are_not_negative(relation: Relation) -> None:
     stream.count(lambda part: np.tile([1.0, -1.0], (len(part.state), 1)), 2, 1.0)
     assert seen[0][0] > 0
     assert seen[0][1] == 0
+
+
+def test_rows_that_use_their_stream_are_refused() -> None:
+    """They waited for themselves, for ever."""
+    stream = MomentStream(walks(3, 0), MomentsMechanism(sigma=1.0), 0)
+
+    def rows(part: ContinuousLog) -> np.ndarray:
+        stream.count(lambda own: np.ones((len(own.state), 1)), 1, 0.1)
+        return np.ones((len(part.state), 1))
+
+    with pytest.raises(ValueError, match="rows must not use the stream"):
+        stream.update(rows, 1, 0.5)
+    assert stream.count(lambda own: np.ones((len(own.state), 1)), 1, 0.5)[0].shape == (1,)

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from privrl.accounting import Ledger
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
 
 RUNNER = CliRunner()
@@ -92,6 +93,23 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     assert result.exit_code == 2
     assert "must be a text that UTF-8 can hold" in said(result)
     assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_stops_a_command_after_the_charge_says_that_it_is_spent(
+    folder: Path, name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only commands of logs did. (Their test is in offline/test_charged_and_released.py.)"""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_files, "_write", fail)
+        result = run(*COMMANDS[name][0], "--out", "out")
+    assert result.exit_code != 0
+    assert "The release is entry 1 of the ledger, and is spent" in said(result)
 
 
 @pytest.mark.parametrize("name", ["naive-bayes", "classify"])  # the same, of a single feature
