@@ -23,24 +23,24 @@ def fit_model(
     admissible: logs.Admissible = None,
     workers: logs.Workers = None,
     address: logs.Address = None,
-    synthetic: Annotated[
-        int | None,
-        "Also write this many made-up persons, with all steps, at no cost.",
-    ] = None,
-    synthetic_format: Annotated[
-        str,
-        "csv or parquet, in the log's columns; or minari: a zipped data set.",
-    ] = "csv",
+    synthetic: int | None = None,
+    synthetic_format: str = "csv",
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
     Writes model.json and tables.npz (the released model, which you may share) and release.json (its
     cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
     N also writes synthetic.csv, a table that is drawn from the model.
+
+    Parameters
+    ----------
+    synthetic
+        Also write this many made-up persons, with all steps, at no cost.
+    synthetic_format
+        csv or parquet, in the log's columns; or minari: a zipped data set.
     """
     where = logs.ReadOptions(release.separator, workers, address)
-    where.check()
-    public = numeric.public_facts(schema, person=person, behaviour=behaviour, admissible=admissible)
+    public = numeric.public_part(schema, where, person, behaviour, admissible)
     if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
         return

@@ -18,21 +18,25 @@ MODEL = ("model.json", "tables.npz", "release.json")
 POLICY = ("policy.json", "tables.npz", "release.json")
 
 
-def public_facts(
-    path: Path, *, person: str | None, **cells: Any
+def public_part(
+    path: Path,
+    where: logs.ReadOptions,
+    person: str | None,
+    behaviour: str | None,
+    admissible: Path | None,
 ) -> "ContinuousSchema | logs.PublicLog":
-    """Return what a schema's file, and options, say of a log: of numbers if a column has a range.
-
-    The file is read once, as it may be a pipe.
-    """
+    """Return the schema of a file if a column has a range, else all that is public of a log."""
     from privrl.continuous import ContinuousSchema
     from privrl.continuous.schema import has_ranges
     from privrl.data.schema.plain import read_page
 
+    where.check()
     page = read_page(path)
     if not has_ranges(page):
-        return logs.public_log(path, page, person=person, **cells)
-    for option, given in cells.items():
+        return logs.public_log(
+            path, page, person=person, admissible=admissible, behaviour=behaviour
+        )
+    for option, given in (("behaviour", behaviour), ("admissible", admissible)):
         if given is not None:
             raise ValueError(
                 f"{option} is for states in cells, and {path.name} has ranges; leave it out."

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from log_studies.simulate import simulate_log
 from log_studies.worlds import clinic
 from typer.testing import CliRunner
+from wards import SCHEMA
 
 from privrl.accounting import RdpAccountant
 from privrl.cli import app
@@ -30,16 +31,6 @@ STATEMENT = {
     "unit": "person", "relation": "add or remove one person", "epsilon": 1.0, "delta": 0.0,
     "released": "sums", "caveats": [], "version": "1",
 }  # fmt: skip
-SCHEMA = LogSchema(
-    person="patient",
-    order="hour",
-    state={"glucose": Bins((0, 4, 8, 40)), "ward": Categories(("medical", "surgical"))},
-    action={"dose": Categories((0, 1, 2))},
-    most_steps=5,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
 
 
 def same(log: Log, other: Log) -> bool:
