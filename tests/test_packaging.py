@@ -46,7 +46,7 @@ FLOORS = (
     ("privrl.experiments",),
     ("privrl.experiments.training",),
     ("privrl.experiments.sweeps", "privrl.experiments.uci"),
-    ("privrl.experiments.suites", "privrl.experiments.logs", "privrl.experiments.figures"),
+    ("privrl.experiments.suites", "privrl.experiments.figures"),
     ("privrl.experiments.reports",),
     ("privrl.cli",),
 )
@@ -55,7 +55,6 @@ DATA = {
     "privrl/py.typed",
     "privrl/data/datasets/sources.toml",
     "privrl/experiments/figures/figures.toml",
-    "privrl/experiments/logs/clinics.toml",
     "privrl/experiments/sweeps/tables.sql",
     *(f"privrl/data/{folder}/head.toml" for folder in ("logs", "schema")),
     *(f"privrl/experiments/{kind}/presets.toml" for kind in ("suites", "sweeps")),
@@ -179,7 +178,6 @@ LOADS = {
     "privrl.experiments.training": TABLES | {"gymnasium"},
     "privrl.experiments.sweeps": CORE | {"gymnasium", "joblib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
-    "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.reports": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.cli": {"rich", "typer"},
 }

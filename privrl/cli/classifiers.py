@@ -34,20 +34,22 @@ def classify(
     data: Data,
     schema: SchemaFile,
     target_column: TargetColumn,
-    model: Annotated[
-        str, "auto (chosen by public facts), logistic-regression or naive-bayes."
-    ] = "auto",
-    choose: Annotated[
-        str | None,
-        "Choose the best of several values privately, within the same budget: bins=4,8,16 (even "
-        "bins of every numeric column), or model=naive-bayes,logistic-regression.",
-    ] = None,
+    model: str = "auto",
+    choose: str | None = None,
     test: Test = None,
 ) -> None:
     """Fit a private classifier of the kind that suits the budget. Begin here.
 
     Writes model.json (the released model, which you may share; see privrl predict) and
     release.json (its cost).
+
+    Parameters
+    ----------
+    model
+        auto (chosen by public facts), logistic-regression or naive-bayes.
+    choose
+        Choose the best of several values privately, within the same budget: bins=4,8,16 (even
+        bins of every numeric column), or model=naive-bayes,logistic-regression.
     """
 
     def make(schema: "Schema", target: "Target") -> Any:
@@ -73,15 +75,18 @@ def naive_bayes(
     data: Data,
     schema: SchemaFile,
     target_column: TargetColumn,
-    mechanism: Annotated[
-        str, "auto, dirichlet, dkl, gaussian, laplace, or none: no privacy."
-    ] = "auto",
+    mechanism: str = "auto",
     test: Test = None,
 ) -> None:
     """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
 
     Writes model.json (the released model, which you may share; see privrl predict) and
     release.json (its cost).
+
+    Parameters
+    ----------
+    mechanism
+        auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.
     """
     private = mechanism != "none"
 

@@ -18,16 +18,25 @@ MODEL = ("model.json", "tables.npz", "release.json")
 POLICY = ("policy.json", "tables.npz", "release.json")
 
 
-def numeric_schema(
-    path: Path, page: Any, *, person: str | None, **cells: Any
-) -> "ContinuousSchema | None":
-    """Return the schema of a file's page if a column has a range; else it is a `LogSchema`."""
+def public_part(
+    path: Path,
+    where: logs.ReadOptions,
+    person: str | None,
+    behaviour: str | None,
+    admissible: Path | None,
+) -> "ContinuousSchema | logs.PublicLog":
+    """Return the schema of a file if a column has a range, else all that is public of a log."""
     from privrl.continuous import ContinuousSchema
     from privrl.continuous.schema import has_ranges
+    from privrl.data.schema.plain import read_page
 
+    where.check()
+    page = read_page(path)
     if not has_ranges(page):
-        return None
-    for option, given in cells.items():
+        return logs.public_log(
+            path, page, person=person, admissible=admissible, behaviour=behaviour
+        )
+    for option, given in (("behaviour", behaviour), ("admissible", admissible)):
         if given is not None:
             raise ValueError(
                 f"{option} is for states in cells, and {path.name} has ranges; leave it out."

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
+from wards import SCHEMA
 
 import privrl.envs  # noqa: F401
 from privrl.audit import audit_replay
@@ -22,16 +23,6 @@ from privrl.numerics import randomness
 from privrl.offline import ReleasedPolicy, load_policy, plan_for, save_policy
 
 RUNNER = CliRunner()
-SCHEMA = LogSchema(
-    person="patient",
-    order="hour",
-    state={"glucose": Bins((0, 4, 8, 40)), "ward": Categories(("medical", "surgical"))},
-    action={"dose": Categories((0, 1, 2))},
-    most_steps=5,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
 SECRET = "4321.5"
 LABELS = tuple(
     f"glucose {bin_}, ward {ward}"

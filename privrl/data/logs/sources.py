@@ -18,6 +18,8 @@ from privrl.data.logs.schema import LogSchema
 from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
 from privrl.data.schema.others import texts_of
+from privrl.data.schema.plain import check_once
+from privrl.files.extras import extra
 from privrl.files.files import PARQUET, check_ends, parquet_in
 from privrl.files.plain import listed
 from privrl.files.shown import shown
@@ -129,7 +131,7 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
     package = type(source).__module__.partition(".")[0]
     kind = type(source).__name__
     if isinstance(source, pd.DataFrame):
-        check_once("source", list(source.columns), names)
+        check_once("source", source.columns, names)
         return _pandas_parts(source, names)
     if (package, kind) == ("polars", "DataFrame"):
         check_once("source", source.columns, names)
@@ -141,16 +143,6 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
         "source must be a file's path, a pandas.DataFrame, a polars.DataFrame or a pyarrow.Table, "
         f"got {package}.{kind}."
     )
-
-
-def check_once(what: str, present: Sequence[Any], names: Sequence[str]) -> None:
-    """Check that each of the names is present once."""
-    absent = [name for name in names if name not in present]
-    if absent:
-        raise ValueError(f"{what} must have all columns of the schema; {listed(absent)} absent.")
-    twice = [name for name in names if list(present).count(name) > 1]
-    if twice:
-        raise ValueError(f"{what} must have each column once; {listed(twice)} there twice.")
 
 
 def _called(name: str) -> str:
@@ -241,13 +233,7 @@ def _undamaged(path: Path, read: Callable[[], Any]) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError(
-            "Parquet needs the package pyarrow, which is not installed; "
-            "pip install 'privrl[parquet]'."
-        ) from error
+    return extra("pyarrow", "Parquet", "parquet")
 
 
 # Tables -------------------------------------------------------------------------------------------
