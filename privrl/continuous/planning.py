@@ -36,7 +36,7 @@ _KRYLOV: Final = 60  # steps to evaluate a policy
 _CLOSE: Final = 1e-4  # changes of values, as a part of them
 _SAMPLES: Final = 20_000  # states that a fit by features uses
 _ORDER: Final = 4  # of features above the grid: all products of two columns
-_MOST_ENTRIES: Final = 2**27  # of what actions lead to: two gigabytes
+_MOST_ENTRIES: Final = 2**28  # of what actions lead to: three gigabytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -388,6 +388,9 @@ def test_persons_with_large_numbers_are_told_apart() -> None:
     for person in ([2.0**60, 1], np.array([2**53, 2**53 + 1], object), [2**64, 2**64 + 1]):
         with pytest.raises(ValueError, match="person must be an array of integers"):
             log(person)
+    if np.finfo(np.longdouble).nmant > 52:  # of which 64 bits would make one person
+        with pytest.raises(ValueError, match="array of integers, got longdouble"):
+            log(1 + np.arange(2) * np.finfo(np.longdouble).eps)
     with pytest.raises(ValueError, match="masked"):
         log(np.ma.masked_array([1, 2], [False, True]))
 

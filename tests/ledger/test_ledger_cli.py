@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 
 from privrl.accounting import Ledger
 from privrl.cli import app
+from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs.selection import PureCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
@@ -370,3 +373,14 @@ def test_a_pipe_and_a_file_of_one_name_are_one_account(folder: Path) -> None:
     assert "count as people only" not in named
     assert "in total: " in named
     assert "by 2 releases" in named
+
+
+def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None:
+    """Numbers were rounded to the nearest, and an epsilon so to less than was charged."""
+    accountant = Ledger().accountant("people")
+    for size in (0.12345649, 0.7654321234):
+        accountant.compose(PureCost(epsilon_pure=size, relation=ReplaceRecord()))
+        accountant.compose(GaussianCost(sigma=size, relation=ReplaceRecord()))
+    said_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
+    found = [float(re.search(r"=([0-9.]+)", entry["what"])[1]) for entry in said_of]
+    assert found == [0.123457, 0.123456, 0.765433, 0.765432]
