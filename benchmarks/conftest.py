@@ -47,8 +47,9 @@ class Measure:
     setup : callable, optional
         Makes fresh input before each call, outside the time.
     rounds : int, optional
-        How many calls, after one that is not counted; by default as many as 0.3 seconds
-        allow, at least five. A quick run makes one, and where they would be few, not the other.
+        How many calls; by default as many as 0.3 seconds allow, at least five, after one that is
+        not counted. Fewer than three are of something long, which needs no such call. A quick run
+        makes one.
     peak : callable, optional
         Returns how many bytes of memory a call took at the most; by default those that one more
         call asks for in this process, beside what was there before.
@@ -79,7 +80,7 @@ class Measure:
                 function,
                 setup=None if setup is None else lambda: ((setup(),), {}),
                 rounds=counted,
-                warmup_rounds=0 if self.quick and (rounds or 5) < 3 else 1,
+                warmup_rounds=int((rounds or 5) >= 3),
             )
         self.benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
 

@@ -129,7 +129,7 @@ def _fit(
     guarantee = release.guarantee(fitted.cost_, private=private)
     written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
     kind, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(f"{kind} for {escape(column)}, from {len(records)} records and {n_features} features")
+    OUT.print(_about(kind, column, len(records), n_features))
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
     release.answer |= {
@@ -179,9 +179,7 @@ def _choose(
     saved = to_plain(best, target, tuple(options))
     written = release.save({"model.json": plain_writer(saved)}, guarantee)
     called, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(
-        f"{called} for {escape(column)}, from {len(records)} records and {n_features} features"
-    )
+    OUT.print(_about(called, column, len(records), n_features))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
@@ -190,6 +188,11 @@ def _choose(
         "chosen": best.name, "candidates": list(options),
     }  # fmt: skip
     release.finish("model.json", guarantee, written)
+
+
+def _about(kind: str, column: str, records: int, features: int) -> str:
+    what = f"{records} record{'s' * (records != 1)} and {features} feature{'s' * (features != 1)}"
+    return f"{kind} for {escape(column)}, from {what}"
 
 
 def _options_of(

@@ -83,18 +83,17 @@ def _fit_cells(
         raise ValueError("synthetic must be given with --synthetic-format: how many persons.")
     accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
-    with logs.once_charged(accountant):
-        with public.read(data, where) as log:
-            model = offline.fit_model(
-                log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
-            )
-        statement = model.statement | {"caveats": guarantee["caveats"]}
-        model = replace(model, statement=statement)
-        made, notes = writers(model), dict[str, str]()
-        if synthetic is not None:
-            name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
-            made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
-        written = release.save(made, guarantee, notes=notes)
+    with public.read(data, where) as log:
+        model = offline.fit_model(
+            log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
+        )
+    statement = model.statement | {"caveats": guarantee["caveats"]}
+    model = replace(model, statement=statement)
+    made, notes = writers(model), dict[str, str]()
+    if synthetic is not None:
+        name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
+        made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
+    written = release.save(made, guarantee, notes=notes)
     details = statement["details"]
     how = {"counts": "counts of all transitions", "endings": "how episodes end and continue"}
     OUT.print(

@@ -70,7 +70,7 @@ def fit_policy(
     if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, _of_cells(discount))
         return
-    numeric.check_rewards(public, "schema")
+    numeric.check_plan(public, "schema")
     with numeric.fitted(release, data, public, relation, where, numeric.POLICY) as (model, said):
         written = release.save(numeric.planned(model, discount).files(), said)
     numeric.print_about(release, model, "policy")
@@ -95,10 +95,9 @@ def _fit_cells(
     _check_public(public, budget, discount)
     accountant = release.account(_FILES, "fit-policy")
     guarantee = budget.guarantee(public.space)
-    with logs.once_charged(accountant):
-        with public.read(data, where) as log:
-            policy = _fitted(log, public, budget, discount, rng, accountant)
-        written = release.save({"policy.json": policy_writer(policy)}, guarantee)
+    with public.read(data, where) as log:
+        policy = _fitted(log, public, budget, discount, rng, accountant)
+    written = release.save({"policy.json": policy_writer(policy)}, guarantee)
     _print_policy(release, policy)
     release.finish("policy.json", guarantee, written, also=f", {guarantee['unit']}")
 
@@ -117,7 +116,7 @@ def _plan(release: Release, folder: Path, discount: float | None) -> None:
         from privrl.continuous import ContinuousModel
 
         model = ContinuousModel.load(folder)
-        numeric.check_rewards(model.schema, "from-model")
+        numeric.check_plan(model.schema, "from-model")
         plan = numeric.planned(model, discount)
         statement, files = plan.statement, plan.files()
         numeric.print_about(release, model, "policy")

@@ -19,6 +19,7 @@ from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, amount_text, plainly, share
 from privrl.cli.terminal import MARKUP, OUT, Commands, app, pair, print_files
 from privrl.files.shown import shown
+from privrl.numerics.printing import setting
 
 if TYPE_CHECKING:
     from privrl.accounting import Budget, Ledger
@@ -28,7 +29,9 @@ _commands = Commands(no_args_is_help=True, rich_markup_mode=MARKUP, add_completi
 app.add_typer(
     _commands, name="ledger", help="Privacy spent on each data set over all runs, and budgets."
 )
-_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with too many digits
+_LONG = re.compile(  # a number with too many digits, and its name
+    r"(?P<name>\w+)=(?P<number>[0-9]+\.[0-9]{6,}(?:e[+-]?[0-9]+)?)"
+)
 _RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
 _WIDTH = 17  # of a name derived from data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
@@ -345,7 +348,11 @@ def _words(entry: Mapping[str, Any]) -> str:
     times = "" if entry["count"] == 1 else f"{entry['count']} times "
     if entry.get("about"):
         times = f"{entry['about']}: {times}"
-    return times + _LONG.sub(lambda found: f"{float(found[0]):.6g}", str(entry["cost"]))
+    return times + _LONG.sub(_short, str(entry["cost"]))
+
+
+def _short(found: "re.Match[str]") -> str:
+    return f"{found['name']}={setting(found['name'], float(found['number']))}"
 
 
 def _print_over(book: "Ledger", dataset: str) -> None:

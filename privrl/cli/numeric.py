@@ -45,8 +45,11 @@ def public_part(
     return schema if person is None else replace(schema, person=person)
 
 
-def check_rewards(schema: "ContinuousSchema", option: str) -> None:
-    """Check that there is something to plan for."""
+def check_plan(schema: "ContinuousSchema", option: str) -> None:
+    """Check that there is something to plan for, and that memory holds the plan."""
+    from privrl.continuous.planning import check_plannable
+
+    check_plannable(schema)
     if schema.reward is None:
         raise ValueError(
             f"{option} must have a table [reward] to plan for. If you know what a step earns, use "
@@ -79,7 +82,7 @@ def saved_policy(saved: Path) -> "tuple[ContinuousPolicy, Path | None] | None":
     if not is_numeric(saved / MODEL[0]):
         return None
     model = ContinuousModel.load(saved)
-    check_rewards(model.schema, "saved")
+    check_plan(model.schema, "saved")
     return planned(model, None), saved
 
 
@@ -113,7 +116,7 @@ def fitted(
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
-    with where.client(data, schema.columns) as client, logs.once_charged(accountant):
+    with where.client(data, schema.columns) as client:
         with rows_read("reading") as progress:
             log = read_continuous_log(
                 data, schema, separator=where.separator, client=client, progress=progress

@@ -129,12 +129,19 @@ def _spec_of(folder: Path) -> "TrainSpec":
     """Return the settings of a folder's run, once its policy's checksum was verified."""
     from privrl.experiments.training import TrainSpec
     from privrl.files import files as _files
+    from privrl.files.files import STATEMENT
     from privrl.files.plain import parse_json
 
     try:
         said = parse_json(_files.read_bytes(folder / "train.json").decode())
         spec, digest = TrainSpec.from_dict(said["spec"]), said["sha256"]["policy.json"]
     except FileNotFoundError:
+        if (folder / STATEMENT).exists():
+            raise ValueError(
+                f"saved must be a folder that privrl train wrote, got {str(folder)!r}, which is of "
+                "a release; its policy names no environment, and privrl.offline.load_policy reads "
+                "it."
+            ) from None
         raise ValueError(
             f"saved must be a folder that privrl train wrote, got {str(folder)!r} without "
             "train.json; train first, or give a policy.json and --env."

@@ -5,6 +5,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,7 +144,9 @@ def release_command(name: str) -> Callable[[Run], Run]:
     def add(run: Run) -> Run:
         def release(answer: dict[str, Any], context: typer.Context, **given: Any) -> None:
             shared = {each.name: given.pop(each.name) for each in _options(name)}
-            run(Release(context=context, answer=answer, **shared), **given)
+            made = Release(context=context, answer=answer, **shared)
+            with _once_charged(made):
+                run(made, **given)
 
         answer, context, _ = inspect.signature(release).parameters.values()
         _, *own = inspect.signature(run).parameters.values()
@@ -151,6 +154,20 @@ def release_command(name: str) -> Callable[[Run], Run]:
         return run
 
     return add
+
+
+@contextmanager
+def _once_charged(release: Release) -> Iterator[None]:
+    """Say of whatever stops a command after the charge that the ledger has the release."""
+    try:
+        yield
+    except BaseException as error:
+        if release.accountant is not None and release.accountant.receipt is not None:
+            error.add_note(
+                f"The release is entry {release.accountant.receipt.number} of the ledger, and is "
+                "spent, whether or not its files were written."
+            )
+        raise
 
 
 def _options(name: str) -> Iterator[inspect.Parameter]:

@@ -122,6 +122,12 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert policy.statement == model.statement
     assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
 
+    shown = run("play", "policy")
+    assert shown.exit_code == 2
+    assert "its policy names no environment, and privrl.offline.load_policy" in said(shown)
+    missing = run("fit-policy", "--from-model", "none", "--out", "other")
+    assert "does not exist; save_released and privrl fit-model write one" in said(missing)
+
 
 @pytest.mark.parametrize(
     ("options", "cost"),

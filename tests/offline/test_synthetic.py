@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_studies.simulate import simulate_log
+from log_studies.worlds import clinic
 from typer.testing import CliRunner
 from wards import SCHEMA
 
@@ -21,8 +23,6 @@ from privrl.data import Bins, Categories
 from privrl.data.logs import Log, LogSchema, from_minari, read_log
 from privrl.data.logs.log import CUT
 from privrl.envs import Released, TabularMDP, load_released, riverswim, save_released
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import clinic
 from privrl.offline import fit_model, sample_log
 from privrl.offline.synthetic import check_sampling, lost_in, synthetic_log, table_of
 
