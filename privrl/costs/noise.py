@@ -392,13 +392,7 @@ class DiscreteGaussianCost(_NormalCost):
         Of the noise, a whole number ``x`` with probability proportional to
         ``exp(−x² / (2 sigma²))``; in counts, > 0; larger is more private.
     relation, table
-        As for `NoisyTable`; amounts are whole numbers.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` is not between 1e-30 and 1e30, the relation does not know the table, or an
-        amount is not whole.
+        As for `DiscreteLaplaceCost`, which raises the same errors.
 
     Notes
     -----
