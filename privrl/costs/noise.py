@@ -389,10 +389,8 @@ class DiscreteGaussianCost(_NormalCost):
     Parameters
     ----------
     sigma : float
-        Of the noise, a whole number ``x`` with probability proportional to
-        ``exp(−x² / (2 sigma²))``; in counts, > 0; larger is more private.
-    relation, table
-        As for `DiscreteLaplaceCost`, which raises the same errors.
+        Of the noise, a whole number ``x`` with probability proportional to ``exp(−x² / (2
+        sigma²))``; its range, and ``relation`` and ``table``, are as for `DiscreteLaplaceCost`.
 
     Notes
     -----
