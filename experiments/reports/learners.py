@@ -65,12 +65,10 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     policy = Policy.from_dict(page) if "states" in page else None  # or one for continuous states
     length = "" if policy is None else f" of at most {policy.horizon} steps"
     sections = [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"An agent ({method['label']}) was trained on {spec['env']} for "
-                f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
-            ),
+            f"An agent ({method['label']}) was trained on {spec['env']} for "
+            f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
         ),
         promise(
             statement["guarantee"],
@@ -90,7 +88,7 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     parts = policy_parts(policy.actions, names, actions, "policy.json")
     if image := found.files.get("policy.png"):  # which has a grid world's map
         parts = (Picture(image, f"The policy in {spec['env']}, as in policy.png."), *parts[1:])
-    sections.append(Section("Policy", parts))
+    sections.append(Section.of("Policy", *parts))
     return f"Private training: {spec['env']}", sections
 
 
@@ -149,24 +147,16 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
     if unit == "paper-step":
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     sections = [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"Reward on {spec['env']} within a privacy budget for a whole run: {methods} "
-                f"methods at {len(budgets)} budgets, {spec['runs']} runs each of "
-                f"{spec['episodes']:,} episodes of {spec['horizon']} steps.",
-                *explained([method["label"] for method in spec["methods"]]),
-            ),
+            f"Reward on {spec['env']} within a privacy budget for a whole run: {methods} "
+            f"methods at {len(budgets)} budgets, {spec['runs']} runs each of "
+            f"{spec['episodes']:,} episodes of {spec['horizon']} steps.",
+            *explained([method["label"] for method in spec["methods"]]),
         ),
-        Section(HEADING, tuple(said)),
-        Section(
-            "Reward at each budget",
-            _kept(results, spec, reward),
-        ),
-        Section(
-            "Learning curves",
-            tuple(_curves(curves, spec, reward)),
-        ),
+        Section.of(HEADING, *said),
+        Section.of("Reward at each budget", *_kept(results, spec, reward)),
+        Section.of("Learning curves", *_curves(curves, spec, reward)),
     ]
     return f"Privacy and reward: {spec['env']}", sections
 
@@ -205,9 +195,9 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
         f"{runs} run{'s' * (runs != 1)} each: 0 is random actions, 1 the optimum."
     )
     sections = [
-        Section("Summary", (asked, *explained(list(made.names.values())))),
-        Section(HEADING, tuple(said)),
-        Section("Results", tuple(parts)),
+        Section.of("Summary", asked, *explained(list(made.names.values()))),
+        Section.of(HEADING, *said),
+        Section.of("Results", *parts),
     ]
     return "Private agents on a suite of tasks", sections
 
@@ -369,13 +359,11 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     how_far = "" if share is None else (
         f" That is {100 * share:.3g} % of the way from random actions to the optimum."
     )  # fmt: skip
-    return Section(
+    return Section.of(
         "Policy value",
-        (
-            "Expected return of an episode, computed from the environment's public tables: "
-            f"{worth['policy']:.4g} for the released policy, {worth['optimum']:.4g} for the best "
-            f"policy, and {worth['random']:.4g} for random actions.{how_far if span > 0 else ''}",
-        ),
+        "Expected return of an episode, computed from the environment's public tables: "
+        f"{worth['policy']:.4g} for the released policy, {worth['optimum']:.4g} for the best "
+        f"policy, and {worth['random']:.4g} for random actions.{how_far if span > 0 else ''}",
     )
 
 
@@ -409,7 +397,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, drawn: Drawn
         f"The mean return of an episode was {rewards.mean():.4g}, and {last.mean():.4g} over the "
         f"last {len(last)}. These numbers have no noise: they are for research on simulations."
     )
-    return Section("Learning curve", (text, picture))
+    return Section.of("Learning curve", text, picture)
 
 
 def _half_width(values: NDArray[np.float64]) -> float:

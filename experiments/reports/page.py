@@ -65,10 +65,10 @@ def _common(found: Contents) -> list[Section]:
     statement, sections = found.statement, list[Section]()
     spec = statement.get("spec")
     if spec:
-        sections.append(Section("Settings", (Facts(tuple(_settings(spec))),)))
+        sections.append(Section.of("Settings", Facts(tuple(_settings(spec)))))
     if statement.get("notes"):
         notes = tuple(f"{name} {note}" for name, note in statement["notes"].items())
-        sections.append(Section("Synthetic data", notes))
+        sections.append(Section.of("Synthetic data", *notes))
     files = statement["files"]
     table = Table(
         "Files of the folder",
@@ -79,7 +79,7 @@ def _common(found: Contents) -> list[Section]:
         ),
     )
     versions = tuple((name, str(each)) for name, each in statement["versions"].items())
-    sections.append(Section("Files", (table, Facts(versions))))
+    sections.append(Section.of("Files", table, Facts(versions)))
     again: tuple[Part, ...] = (
         "The command line is left out because it names files of one machine. The statement has "
         "the settings of the release. Repeating it is another release, at the same cost again.",
@@ -90,7 +90,7 @@ def _common(found: Contents) -> list[Section]:
             again += (
                 "Without a seed the noise differs. Repeating the release costs the same again.",
             )
-    sections.append(Section("Reproduce", again))
+    sections.append(Section.of("Reproduce", *again))
     return sections
 
 

@@ -128,13 +128,9 @@ def _fit(
     fitted = getattr(model, "classifier_", model)
     guarantee = release.guarantee(fitted.cost_, private=private)
     written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
-    kind, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(_about(kind, column, len(records), n_features))
+    _print_fitted(release, fitted, column, len(records))
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
-    release.answer |= {
-        "model": kind, "predicts": column, "records": len(records), "features": n_features,
-    }  # fmt: skip
     release.finish("model.json", guarantee, written, without="the mechanism is none")
 
 
@@ -178,21 +174,21 @@ def _choose(
     fitted, schema = best.result, options[best.name][0]
     saved = to_plain(best, target, tuple(options))
     written = release.save({"model.json": plain_writer(saved)}, guarantee)
-    called, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(_about(called, column, len(records), n_features))
+    _print_fitted(release, fitted, column, len(records))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
-    release.answer |= {
-        "model": called, "predicts": column, "records": len(records), "features": n_features,
-        "chosen": best.name, "candidates": list(options),
-    }  # fmt: skip
+    release.answer |= {"chosen": best.name, "candidates": list(options)}
     release.finish("model.json", guarantee, written)
 
 
-def _about(kind: str, column: str, records: int, features: int) -> str:
+def _print_fitted(release: Release, fitted: Any, column: str, records: int) -> None:
+    kind, features = _CALLED[type(fitted).__name__], fitted.n_features_in_
     what = f"{records} record{'s' * (records != 1)} and {features} feature{'s' * (features != 1)}"
-    return f"{kind} for {escape(column)}, from {what}"
+    OUT.print(f"{kind} for {escape(column)}, from {what}")
+    release.answer |= {
+        "model": kind, "predicts": column, "records": records, "features": features,
+    }  # fmt: skip
 
 
 def _options_of(

@@ -64,10 +64,10 @@ def _fit_cells(
     synthetic: int | None,
     synthetic_format: str,
 ) -> None:
-    from privrl import offline
     from privrl.envs.released_files import writers
     from privrl.offline import synthetic as sampling
     from privrl.offline.model import check_model
+    from privrl.offline.model import fit_model as model_of
 
     budget, rng = logs.budget_of(release, relation), release.rng()
     names: dict[str, Any] = {
@@ -84,7 +84,7 @@ def _fit_cells(
     accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
     with public.read(data, where) as log:
-        model = offline.fit_model(
+        model = model_of(
             log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
         )
     statement = model.statement | {"caveats": guarantee["caveats"]}

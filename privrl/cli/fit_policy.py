@@ -183,10 +183,11 @@ def _fitted(
     rng: "np.random.Generator",
     accountant: "LedgerAccountant",
 ) -> "ReleasedPolicy":
-    from privrl import offline
     from privrl.numerics.randomness import randomness_of
+    from privrl.offline import ReleasedPolicy
+    from privrl.offline import fit_policy as policy_of
 
-    policy = offline.fit_policy(
+    policy = policy_of(
         log,
         **budget.given,
         **public.support,
@@ -194,7 +195,7 @@ def _fitted(
         rng=rng,
         accountant=accountant,
     )
-    return offline.ReleasedPolicy.of_log(
+    return ReleasedPolicy.of_log(
         policy,
         epsilon=budget.epsilon,
         delta=budget.delta,

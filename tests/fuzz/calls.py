@@ -483,25 +483,11 @@ def table() -> dict[str, Valid]:
     )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
     add("LocalNoise", LocalNoise, users=[1, 2])
-    add(
-        "Diffuse.calibrated",
-        samplers.Diffuse.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=10.0,
-        relation=step,
-        table="transitions",
-        window=3,
-    )
-    add(
-        "NoisyCounts.calibrated",
-        samplers.NoisyCounts.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=1.0,
-        relation=step,
-        table="transitions",
-    )
+    own: dict[str, Any]
+    for name, alpha, own in (("Diffuse", 10.0, {"window": 3}), ("NoisyCounts", 1.0, {})):
+        call = getattr(samplers, name).calibrated
+        shared = {"target": rdp, "draws": 4, "alpha": alpha, "relation": step}
+        add(f"{name}.calibrated", call, {**shared, "table": "transitions", **own})
     add(
         "Diffuse.update",
         lambda **k: samplers.Diffuse(relation=step, table="transitions").update(**k),

@@ -35,10 +35,7 @@ Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 class _Tuned:
     """How the tilts of blocks are searched for.
 
-    They were chosen on the 216 histograms that docs/results/histograms.md calls "chosen on",
-    four shapes and six columns of Adult; that page also has data on which nothing was chosen.
-    Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep results
-    within floats; none of these changes a result by more than rounding.
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
     """
 
     rounds: int = 16  # of the search for tilts

@@ -24,10 +24,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 class _Tuned:
     """How fine the grid of levels is, and how far the noise is followed.
 
-    They were chosen on the 216 histograms that docs/results/histograms.md calls "chosen on",
-    four shapes and six columns of Adult; that page also has data on which nothing was chosen.
-    Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep results
-    within floats; none of these changes a result by more than rounding.
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
     """
 
     fine: float = 0.06  # least and largest gap of neighbouring levels, of their logarithms

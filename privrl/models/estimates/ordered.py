@@ -18,10 +18,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 class _Tuned:
     """Step sizes and jump rates of the chains.
 
-    They were chosen on the 216 histograms that docs/results/histograms.md calls "chosen on",
-    four shapes and six columns of Adult; that page also has data on which nothing was chosen.
-    Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep results
-    within floats; none of these changes a result by more than rounding.
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
     """
 
     # deviation of the log-level from one end to the other
