@@ -11,6 +11,7 @@ pseudo-observations, a weight of a thousandth). Here it is a sum of positive ter
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,6 +145,12 @@ def log1pmx(x: ArrayLike) -> FloatArray:
         tail += 1 / k
     series = y * (2 * square * tail - small)
     return series if near.all() else np.where(near, series, np.log1p(x) - x)
+
+
+@cache
+def gauss(n: int) -> tuple[FloatArray, FloatArray]:
+    """Return Gauss's n nodes and weights on (-1, 1); what they need of NumPy loads at first use."""
+    return np.polynomial.legendre.leggauss(n)
 
 
 def expm1mx(x: ArrayLike) -> FloatArray:
