@@ -6,6 +6,7 @@ One core a process, no verdict that depends on time or luck, and nobody's own le
 import gc
 import math
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ from turns import Turn
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(name, "1")  # as many processes run side by side as there are cores
+
+# What is compiled is kept, or else each process that a test starts compiles all of it again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Else a third of the time of collection goes to looking for garbage where there is none.
 gc.set_threshold(100_000, 20, 100)
