@@ -156,15 +156,18 @@ def gauss(n: int) -> tuple[FloatArray, FloatArray]:
 def expm1mx(x: ArrayLike) -> FloatArray:
     """Return ``exp(x) − 1 − x``, precise near zero (always ≥ 0)."""
     x = np.asarray(x, np.float64)
-    with np.errstate(over="ignore"):
-        total = np.asarray(np.expm1(x) - x)
     near = np.abs(x) < 0.25
-    small = x[near]
+    small = x if near.all() else x[near]
     series = np.full_like(small, _INVERSE_FACTORIALS[-1])
     for inverse in _INVERSE_FACTORIALS[-2::-1]:
         series *= small
         series += inverse
-    total[near] = series * small**2
+    series *= small**2
+    if small is x:
+        return series
+    with np.errstate(over="ignore"):
+        total = np.asarray(np.expm1(x) - x)
+    total[near] = series
     return total
 
 
