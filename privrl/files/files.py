@@ -19,10 +19,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import version
-from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from privrl.files import sharing
@@ -50,7 +49,9 @@ _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 def package_text(package: str, name: str) -> str:
     """Return a text file that is installed with a package."""
-    return (resources(package) / name).read_text(encoding="utf-8")
+    content = get_data(package, name)
+    assert content is not None  # whatever loads a package reads its files
+    return content.decode()
 
 
 def read_bytes(path: Path) -> bytes:
@@ -427,5 +428,7 @@ def text_writer(text: str) -> Write:
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version  # noqa: PLC0415 # it takes a quarter of NumPy's time
+
     packages = ("privrl", "numpy", "scipy", "gymnasium", "pandas")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
