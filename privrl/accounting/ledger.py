@@ -296,6 +296,8 @@ class Ledger:
             has changed since `dataset`.
         """
         chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
+        if source is not None:
+            check_is("source", source, Path)
         return LedgerAccountant(self, chosen, relation, delta=delta, about=about, source=source)
 
     def spend(

@@ -834,6 +834,7 @@ def table() -> dict[str, Valid]:
         dataset="people",
         relation=record,
         delta=1e-5,
+        source=Path("people.csv"),
     )
     add(
         "Ledger.dataset",
