@@ -432,17 +432,17 @@ def draw(rows: list[tuple[str, ...]], path: Path) -> None:
 
 
 def speed_of(what: str) -> None:
-    """Print the seconds and the peak memory, in MB, of a million rows: a fit and a plan, or NumPy."""
+    """Print processor seconds and peak memory, in MB, of a million rows: a fit and a plan, or NumPy."""
     log = TASKS["Integrator with friction"]().log(10_000, np.random.default_rng(0))
-    seconds = [time.perf_counter()]
+    seconds = [time.process_time()]
     if what == "privrl":
         model = fit_continuous_model(log, epsilon=1, rng=0)
-        seconds.append(time.perf_counter())
+        seconds.append(time.process_time())
         plan_continuous(model, discount=0.98)
     else:
         features = Basis(log.schema, 6, 6)(log.state, log.action)
         np.linalg.lstsq(features, targets(log), rcond=None)
-    seconds.append(time.perf_counter())
+    seconds.append(time.process_time())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(*np.diff(seconds), peak / (1024 if sys.platform == "linux" else 1024**2))
 

@@ -338,7 +338,8 @@ def _covered() -> Iterator[_Covered]:
     even = world.behaviour("uniform")
     for random in (0.05, 0.15, 0.5, 0.8):
         chances = random * even + (1 - random) * world.expert
-        yield _Covered(f"sepsis simulator, {_RANDOM[random]}", world, chances, 8)
+        runs = 40 if random < 0.5 else 8  # intervals are narrow there, and alike at all budgets
+        yield _Covered(f"sepsis simulator, {_RANDOM[random]}", world, chances, runs)
     for world in clinics("judged"):
         yield _Covered(f"{world.name}, half expert", world, world.behaviour("half-expert"), 8)
     if _there():

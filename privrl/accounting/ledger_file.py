@@ -319,7 +319,8 @@ def content_of(data: Path, salt: bytes) -> str:
     """Return the keyed digest of all bytes of a file, or of the files in a folder with their names.
 
     Of a folder with Parquet files only these count, since nothing else is read of it: what was
-    released may be written there as well, and the data are still the same.
+    released may be written there as well, and the data are still the same. A folder of one such
+    file is known as the file is.
 
     Raises
     ------
@@ -332,6 +333,8 @@ def content_of(data: Path, salt: bytes) -> str:
         return _file(data, salt)
     whole = hmac.new(salt, digestmod=hashlib.sha256)
     read = [path for path in parquet_in(data) if path.is_file()]
+    if len(read) == 1:
+        return _file(read[0], salt)
     for path in read or sorted(path for path in data.rglob("*") if path.is_file()):
         name = path.relative_to(data).as_posix()
         whole.update(f"{digest_of(name.encode())} {_file(path, salt)}\n".encode())

@@ -151,7 +151,9 @@ class PldAccountant(KeepsJournal):
         check_repeats("count", count)
         check_cost(cost)
         kind = self._checked(cost)
-        spent = _Spent(self._spent.counts + Counter({kind: count}))
+        counts = self._spent.counts.copy()  # adding counters would hash all costs once more
+        counts[kind] += count
+        spent = _Spent(counts)
         self._check_budget(spent)
         self._spent = spent
         self._book.add(cost, count)

@@ -65,7 +65,6 @@ def account(
     from privrl.costs import DirichletCost
     from privrl.experiments.names import RELATIONS
     from privrl.files.plain import lookup
-    from privrl.mechanisms import DirichletMechanism
 
     if relation == "replace-episode" and horizon is None:
         raise ValueError("horizon must be given for replace-episode; pass --horizon.")
@@ -79,6 +78,8 @@ def account(
         if epsilon is None:
             missing = "weight" if weight is None else "alpha"
             raise ValueError(f"give --{missing}, or --epsilon to compute it.")
+        from privrl.mechanisms import DirichletMechanism
+
         target = target_of(epsilon, delta, renyi_order)
         solved = "largest weight" if weight is None else "smallest alpha"
         made = DirichletMechanism.calibrated(

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -83,9 +84,18 @@ class Release:
 
     def account(self, files: Collection[str], about: str) -> "LedgerAccountant":
         """Return the ledger's accountant of the data, once the files can be written."""
+        from privrl.files.files import PARQUET
+
+        data = self.context.params["data"]
         outputs.check_new(self.out, files, force=self.force)
+        beside = [name for name in files if name.endswith(PARQUET)]
+        if beside and os.path.realpath(self.out) == os.path.realpath(data):
+            raise ValueError(
+                f"out must be another folder than that of the data, got {str(self.out)!r}: the "
+                f"next release would read {beside[0]} as data."
+            )
         self.accountant = spending.accountant_of(
-            self.context.params["data"], self.dataset, self.ledger, self._reported, about
+            data, self.dataset, self.ledger, self._reported, about
         )
         return self.accountant
 

@@ -30,7 +30,10 @@ def up_to_places(epsilon: SupportsFloat, places: int = 2) -> str:
     return str(Decimal(repr(float(epsilon))).quantize(place, rounding=ROUND_CEILING))
 
 
-_AMOUNTS = ("epsilon", "delta", "rho", "weight")  # the less, the more private
+_AMOUNTS = (  # the less, the more private
+    *("epsilon", "delta", "rho", "weight"),
+    *("sensitivity", "distance"),
+)
 
 
 def setting(name: str, value: float) -> str:

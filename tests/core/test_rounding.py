@@ -6,6 +6,7 @@ import numpy as np
 
 from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
 from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.numerics.printing import down, exact, up, up_to_places
 
@@ -36,11 +37,13 @@ def test_costs_are_written_no_more_private_than_they_are() -> None:
             PureCost(epsilon_pure=size, relation=relation),
             ConcentratedCost(rho=size, relation=relation),
             GaussianCost(sigma=size, relation=relation),
+            ChoiceCost(scale=size, sensitivity=size, relation=relation),
         ):
             spent.compose(cost)
-        epsilon, rho, sigma = map(float, re.findall(r"=([0-9.]+)[,)]", str(spent.journal)))
-        assert min(epsilon, rho) >= size >= sigma
-        assert max(epsilon, rho) < size * 1.00001 < sigma * 1.00002
+        shown = map(float, re.findall(r"=([0-9.]+)[,)]", str(spent.journal)))
+        epsilon, rho, sigma, scale, sensitivity = shown
+        assert min(epsilon, rho, sensitivity) >= size >= max(sigma, scale)
+        assert max(epsilon, rho, sensitivity) < size * 1.00001 < min(sigma, scale) * 1.00002
 
 
 def test_deltas_and_orders_are_printed_with_all_digits() -> None:

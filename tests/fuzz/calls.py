@@ -820,6 +820,7 @@ def table() -> dict[str, Valid]:
         dataset="people",
         relation=record,
         delta=1e-5,
+        source=Path("people.csv"),
     )
     add(
         "Ledger.dataset",

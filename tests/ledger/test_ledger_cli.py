@@ -22,6 +22,7 @@ from privrl.accounting import Ledger
 from privrl.cli import app
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost
+from privrl.data import records
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
@@ -95,6 +96,40 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     result = run(*arguments, "--out", "out", "--ledger", "book.sqlite")
     assert result.exit_code == 2
     assert "must be a text that UTF-8 can hold" in said(result)
+    assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_data_that_change_while_they_are_read_cost_nothing(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger entered what they had been, and knew nothing of a release of what they are."""
+    read = records.read_records
+
+    def late(path: Path, *given: object, **named: object) -> object:
+        with path.open("a") as file:
+            file.write("30,True\n")
+        return read(path, *given, **named)
+
+    monkeypatch.setattr(records, "read_records", late)
+    result = run(*COMMANDS[name][0], "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "people.csv did; nothing was charged" in said(result)
+    assert not Path("out").exists()
+    assert not Ledger("book.sqlite").accounts()
+
+
+def test_a_release_that_would_be_read_as_data_is_refused_unspent(folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    Path("visits").mkdir()
+    LOG_SCHEMA.save("log.toml")
+    rows = {"hour": [0, 1], "dose": [0, 1]}
+    names = (LOG_SCHEMA.person, *LOG_SCHEMA.columns)
+    pd.DataFrame({name: rows.get(name, [1, 1]) for name in names}).to_parquet("visits/1.parquet")
+    fit = ["fit-model", "visits", "--schema", "log.toml", "--ledger", "book.sqlite"]
+    made = run(*fit, "--synthetic", 2, "--synthetic-format", "parquet", "--out", "visits/.")
+    assert made.exit_code == 2
+    assert "the next release would read synthetic.parquet as data" in said(made)
     assert not Ledger("book.sqlite").is_there
 
 
