@@ -2,8 +2,8 @@
 """Make docs/results/online.md and its CSV: agents that learn while they act, with and without bins.
 
     python docs/make/online.py                                 # the page from the CSV
-    python docs/make/online.py --seeds 3                       # measures first what it lacks (hours)
-    python docs/make/online.py --seeds 1 --tasks Pendulum-v1 --episodes 500
+    python docs/make/online.py --seeds 20 21 22                # measures first what it lacks (hours)
+    python docs/make/online.py --seeds 20 --tasks Pendulum-v1 --episodes 500
 
 Measurements are appended to the CSV one by one, so the command resumes where it stopped.
 """
@@ -54,7 +54,7 @@ def measure(path: Path, options: argparse.Namespace) -> None:
     if not path.exists():
         path.write_text(",".join(FIELDS) + "\n")
     done = {row[:6] for row in read(path)}
-    choices = product(range(options.seeds), options.tasks, options.epsilons, options.states)
+    choices = product(options.seeds, options.tasks, options.epsilons, options.states)
     for seed, task, epsilon, states in choices:
         key = (task, str(options.episodes), str(epsilon), options.relation, states, str(seed))
         if key in done or (task == "Pendulum-v1" and states == "bins"):
@@ -102,7 +102,7 @@ def table(rows: list[tuple[str, ...]]) -> str:
 def main() -> None:
     """Measure what is missing, then fill the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[])
     parser.add_argument("--tasks", nargs="*", default=TASKS)
     parser.add_argument("--states", nargs="*", default=("numbers", "bins"))
     parser.add_argument("--episodes", type=int, default=1000)
