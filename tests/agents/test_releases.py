@@ -210,10 +210,10 @@ LIVES: dict[str, Callable[[World, Interrupter], None]] = {
 }
 #: Which life of which agent is interrupted in the fast run, and at every how many lines.
 FAST = [
-    ("square-root", "again", 1),
-    ("dirichlet", "anew", 3),
-    ("buffered", "load", 1),
-    ("buffered", "save", 1),
+    ("square-root", "again", 3),
+    ("dirichlet", "anew", 10),
+    ("buffered", "load", 3),
+    ("buffered", "save", 3),
 ]
 
 
