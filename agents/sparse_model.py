@@ -18,6 +18,7 @@ from privrl.envs.support import Support
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
+from privrl.samplers.sparse_counts import SparsePosterior
 
 _LOW, _HIGH, _PER_DEVIATION = -6, 12, 8  # bins of noisy counts, in standard deviations
 _N_BINS = (_HIGH - _LOW) * _PER_DEVIATION + 2
@@ -113,7 +114,7 @@ class SparseModel:
 
     Parameters
     ----------
-    transition : NoisyPosterior
+    transition : NoisyPosterior or SparsePosterior
         Posterior of a table of shape (R, S, A, K).
     reward : HatPosterior
         Posterior of a table of shape (R, S, A, width).
@@ -132,7 +133,7 @@ class SparseModel:
 
     def __init__(
         self,
-        transition: NoisyPosterior,
+        transition: NoisyPosterior | SparsePosterior,
         reward: HatPosterior,
         horizon: int,
         support: Support | None = None,
@@ -140,15 +141,20 @@ class SparseModel:
         runs, n_states, n_actions, _ = transition.counts.shape
         self._shape = n_actions, runs, n_states
         self._horizon, self._grid = horizon, reward.grid
-        self._exact = not transition.deviation.any()
+        self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
         cells, chances = [], []
         paid = reward.rows
         assert isinstance(paid, NoisyPosterior)  # the agent has checked it
         for run in range(runs):
-            noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
-            filled, rewarded = _chances(*noisy, support)
-            state, action, cell = np.nonzero(filled > _KEPT)
-            here = filled[state, action, cell], noisy[0].counts[state, action, cell]
+            if isinstance(transition, SparsePosterior):
+                state, action, cell, here, rewarded = _of_cells(
+                    transition, run, _Noisy.of(paid, run)
+                )
+            else:
+                noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
+                filled, rewarded = _chances(*noisy, support)
+                state, action, cell = np.nonzero(filled > _KEPT)
+                here = filled[state, action, cell], noisy[0].counts[state, action, cell]
             following = cell if support is None else support.next_states[state, action, cell]
             column = np.where(following == n_states, runs * n_states, run * n_states + following)
             row = (action * runs + run) * n_states + state
@@ -496,14 +502,123 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     else:
         classes = classes * 9 + (_level(seen) * 3)[:, None, None] + _level(played)[..., None]
     filled = chance_filled(z, classes, 243)
-    classes = (_level(_others(rewarded, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(
-        filled.max(axis=-1)
-    )[..., None]
+    return filled, _rewarded(rewards, rewarded, seen, filled.max(axis=-1))
+
+
+def _rewarded(
+    rewards: FloatArray, chance: FloatArray, seen: FloatArray, led: FloatArray
+) -> FloatArray:
+    """Return the second pass over rewards, in classes of the first and of transitions."""
+    classes = (_level(_others(chance, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(led)[
+        ..., None
+    ]
     # Each point has separate classes, since most rewards never occur.
     points = rewards.shape[-1]
     classes = classes + 27 * np.arange(points)
-    rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
-    return filled, rewarded
+    return np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
+
+
+def _of_cells(
+    transition: SparsePosterior, run: int, paid: _Noisy
+) -> tuple[IntArray, IntArray, IntArray, tuple[FloatArray, FloatArray], FloatArray]:
+    """Return what `_chances` does for a run of a sparse release, without the whole table.
+
+    Returns
+    -------
+    state, action, cell : array of int, shape (n,)
+        The cells that are probably filled.
+    here : (array, array), shape (n,)
+        Their chances and counts.
+    rewarded : array, shape (S, A, width)
+        Chances of the rewards.
+    """
+    n_states, n_actions, n_next = transition.counts.shape[1:]
+    size = n_states * n_actions * n_next
+    first, last = np.searchsorted(transition.counts.places, [run * size, (run + 1) * size])
+    row, cell = np.divmod(transition.counts.places[first:last] - run * size, n_next)
+    count, z = (each[first:last] for each in (transition.counts.amounts, transition.evidence))
+    state = row // n_actions
+
+    def best_of(places: IntArray, number: int, chance: FloatArray) -> FloatArray:
+        best = np.zeros(number, np.float32)
+        np.maximum.at(best, places, chance)
+        return best
+
+    rows, rewards = n_states * n_actions, paid.in_deviations
+    drawn, least = float(transition.releases), transition.threshold
+    chance, rewarded = _chance_above(z, least, np.array([drawn * size])), chance_filled(rewards)
+    played = 1 - np.prod(1 - rewarded, axis=-1)
+    played = np.maximum(played, best_of(row, rows, chance).reshape(played.shape))
+    seen = played.max(axis=1)
+    led_to = np.zeros(n_next, np.float32)
+    led_to[:n_states] = seen
+    led_to = _level(np.maximum(led_to, best_of(cell, n_next, chance)))
+    levels = (_level(best_of(row, rows, chance)) * 3).reshape(played.shape) + _level(seen)[:, None]
+    number = np.outer(np.bincount(levels.ravel(), minlength=9), np.bincount(led_to, minlength=3))
+    others = _level(_second_best(row, chance, rows)) * 9 + _level(seen)[state] * 3 + led_to[cell]
+    chance = _chance_above(z, least, drawn * number.ravel(), others)
+    led = best_of(row, rows, chance).reshape(played.shape)
+    kept = np.flatnonzero(chance > _KEPT)
+    return (
+        state[kept],
+        row[kept] % n_actions,
+        cell[kept],
+        (chance[kept], count[kept]),
+        _rewarded(rewards, rewarded, seen, led),
+    )
+
+
+def _chance_above(
+    z: FloatArray, least: float, drawn: FloatArray, classes: NDArray[Any] | None = None
+) -> FloatArray:
+    """Return `chance_filled` of the cells above a threshold, of which alone the counts are known.
+
+    Parameters
+    ----------
+    z : array, shape (n,)
+        Counts in deviations.
+    least : float
+        The threshold, in deviations.
+    drawn : array, shape (n_classes,)
+        How many counts there were in each class.
+    classes : array of int, shape (n,), optional
+        As for `chance_filled`.
+    """
+    bins = np.clip((z - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
+    classes = np.zeros(len(z), np.int64) if classes is None else classes.astype(np.int64)
+    n_classes = len(drawn)
+    seen = np.bincount(classes * _N_BINS + bins, minlength=n_classes * _N_BINS)
+    seen = seen.reshape(n_classes, _N_BINS).astype(np.float64)
+    spike, slab = _densities()
+    slab = slab / np.log(1 + max(float(z.max(initial=0)), 4.0))
+    below = np.arange(_N_BINS) < (least - _LOW) * _PER_DEVIATION + 1
+    # All that is below the threshold is one more bin.
+    under = [np.append(each, each[below].sum() / _PER_DEVIATION) for each in (spike, slab)]
+    seen = np.column_stack([seen, np.maximum(drawn - seen.sum(axis=1), 0)])
+    overall = _weights(seen.sum(axis=0, keepdims=True), *under, 0.5, 0.1)
+    weight = _weights(seen, *under, float(overall[0, 0]), _PSEUDO_CELLS)
+    chance = weight * slab / (weight * slab + (1 - weight) * spike)
+    chance[:, -1] = 1
+    found: FloatArray = chance[classes, bins]
+    return found
+
+
+def _second_best(row: IntArray, chance: FloatArray, rows: int) -> FloatArray:
+    """Return for each cell the largest chance of the other cells of its row."""
+    order = np.lexsort((-chance, row))
+    sorted_rows, sorted_chance = row[order], chance[order]
+    first = np.ones(len(row), np.bool_)
+    first[1:] = sorted_rows[1:] != sorted_rows[:-1]
+    starts = np.flatnonzero(first)
+    best = np.zeros(rows)
+    best[sorted_rows[starts]] = sorted_chance[starts]
+    second = np.zeros(rows)
+    behind = starts[starts + 1 < len(row)] + 1
+    behind = behind[~first[behind]]
+    second[sorted_rows[behind]] = sorted_chance[behind]
+    others = np.empty(len(row))
+    others[order] = np.where(first, second[sorted_rows], best[sorted_rows])
+    return others
 
 
 def _level(chance: NDArray[Any]) -> NDArray[np.int16]:
