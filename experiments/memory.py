@@ -37,7 +37,11 @@ def check_memory(
     kept = fit == _LARGEST_PAST // max(past, 1)
     if kept:
         what = f"{(runs or 1) * past / 1e9:.1f} GB for what is kept of all draws"
-    ways = [] if method.support or method.is_sparse else ["make the possible next states public (support)"]
+    ways = (
+        []
+        if method.support or method.is_sparse
+        else ["make the possible next states public (support)"]
+    )
     if kept and method.lighter_sampler:
         ways.append(f"take the sampler {method.lighter_sampler}, which keeps a few tables")
     if kept:

@@ -35,6 +35,7 @@ from privrl.numerics.special import FloatArray
 
 LEAST_THRESHOLD: Final = 1.0
 """Deviations below which there is no candidate for each accepted cell."""
+_FARTHEST: Final = 35  # deviations: where floats hold all probabilities
 _DIGITS: Final = 400
 _ONE: Final = 2**53
 _SLACK: Final = 2.0**-40  # by how much the float for a probability may be off, at the most
@@ -111,11 +112,12 @@ def _tail(sigma: float, threshold: int) -> _Tail:
         length *= 2
     factor = 2 * length / (_root_of_two_pi() * Fraction(s))
     chance = float(factor) * math.exp(-((threshold / s) ** 2) / 2)
-    halvings = 0 if chance == 0 else math.floor(-math.log2(chance) - 1e-9)
-    if not 0 <= halvings < 1000:
+    if not chance > 0 or threshold > _FARTHEST * s:
         raise ValueError(
-            f"threshold must be at most 35 deviations, {35 * s:.6g}, got {shown(threshold)}."
+            f"threshold must be at most {_FARTHEST} deviations, {_FARTHEST * s:.6g}, got "
+            f"{shown(threshold)}."
         )
+    halvings = math.floor(-math.log2(chance) - 1e-9)
     return _Tail(s, length, halvings, factor * 2**halvings, chance * 2**halvings)
 
 
@@ -124,7 +126,9 @@ def _places(halvings: int, n_cells: int, rng: np.random.Generator) -> IntArray:
     parts, last = [], -1
     while last < n_cells:
         left = (n_cells - last) * 2.0**-halvings
-        parts.append(last + np.cumsum(1 + _gaps(halvings, int(left + 4 * math.sqrt(left)) + 4, rng)))
+        parts.append(
+            last + np.cumsum(1 + _gaps(halvings, int(left + 4 * math.sqrt(left)) + 4, rng))
+        )
         last = int(parts[-1][-1])
     cells = np.concatenate(parts)
     return cells[cells < n_cells]
