@@ -106,6 +106,8 @@ _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the b
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
+_MOST: Final = 40.0  # nats, of a likelihood ratio
+_STEP: Final = 0.25  # nats, of its bins
 _SPREAD: Final = 0.1  # standard error of a mean of one reward, as a fraction of the reward range
 
 
@@ -115,7 +117,7 @@ class SparseModel:
     Parameters
     ----------
     transition : NoisyPosterior or SparsePosterior
-        Posterior of a table of shape (R, S, A, K).
+        Posterior of a table of shape (R, S, A, K), of runs if sparse also (..., S, A, K).
     reward : HatPosterior
         Posterior of a table of shape (R, S, A, width).
     horizon : int
@@ -138,18 +140,17 @@ class SparseModel:
         horizon: int,
         support: Support | None = None,
     ) -> None:
-        runs, n_states, n_actions, _ = transition.counts.shape
+        paid = reward.rows
+        assert isinstance(paid, NoisyPosterior)  # the agent has checked it
+        runs, n_states, n_actions, _ = paid.counts.shape
         self._shape = n_actions, runs, n_states
         self._horizon, self._grid = horizon, reward.grid
         self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
         cells, chances = [], []
-        paid = reward.rows
-        assert isinstance(paid, NoisyPosterior)  # the agent has checked it
         for run in range(runs):
             if isinstance(transition, SparsePosterior):
-                state, action, cell, here, rewarded = _of_cells(
-                    transition, run, _Noisy.of(paid, run)
-                )
+                reward_counts = _Noisy.of(paid, run)
+                state, action, cell, here, rewarded = _of_cells(transition, run, reward_counts)
             else:
                 noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
                 filled, rewarded = _chances(*noisy, support)
@@ -532,75 +533,104 @@ def _of_cells(
     rewarded : array, shape (S, A, width)
         Chances of the rewards.
     """
-    n_states, n_actions, n_next = transition.counts.shape[1:]
-    size = n_states * n_actions * n_next
-    first, last = np.searchsorted(transition.counts.places, [run * size, (run + 1) * size])
-    row, cell = np.divmod(transition.counts.places[first:last] - run * size, n_next)
-    count, z = (each[first:last] for each in (transition.counts.amounts, transition.evidence))
-    state = row // n_actions
+    n_states, n_actions, n_next = transition.shape[-3:]
+    rows, size = n_states * n_actions, n_states * n_actions * n_next
+    place, ratio, count, unseen = _evidence(transition, run * size, (run + 1) * size)
+    row, cell = np.divmod(place, n_next)
+    state, shape = row // n_actions, (n_states, n_actions)
 
     def best_of(places: IntArray, number: int, chance: FloatArray) -> FloatArray:
-        best = np.zeros(number, np.float32)
+        best = np.zeros(number)
         np.maximum.at(best, places, chance)
         return best
 
-    rows, rewards = n_states * n_actions, paid.in_deviations
-    drawn, least = float(transition.releases), transition.threshold
-    chance, rewarded = _chance_above(z, least, np.array([drawn * size])), chance_filled(rewards)
-    played = 1 - np.prod(1 - rewarded, axis=-1)
-    played = np.maximum(played, best_of(row, rows, chance).reshape(played.shape))
+    rewards = paid.in_deviations
+    chance = _chance_of_ratio(ratio, unseen, np.array([size]), np.zeros(len(row), np.intp))
+    rewarded, best = chance_filled(rewards), best_of(row, rows, chance).reshape(shape)
+    played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), best)
     seen = played.max(axis=1)
-    led_to = np.zeros(n_next, np.float32)
-    led_to[:n_states] = seen
-    led_to = _level(np.maximum(led_to, best_of(cell, n_next, chance)))
-    levels = (_level(best_of(row, rows, chance)) * 3).reshape(played.shape) + _level(seen)[:, None]
-    number = np.outer(np.bincount(levels.ravel(), minlength=9), np.bincount(led_to, minlength=3))
-    others = _level(_second_best(row, chance, rows)) * 9 + _level(seen)[state] * 3 + led_to[cell]
-    chance = _chance_above(z, least, drawn * number.ravel(), others)
-    led = best_of(row, rows, chance).reshape(played.shape)
+    led_to = best_of(cell, n_next, chance)
+    led_to[:n_states] = np.maximum(led_to[:n_states], seen)
+    to, levels = _level(led_to), _level(best) * 3 + _level(seen)[:, None]
+    number = np.outer(np.bincount(levels.ravel(), minlength=9), np.bincount(to, minlength=3))
+    classes = _level(_second_best(row, chance, rows)) * 9 + _level(seen)[state] * 3 + to[cell]
+    chance = _chance_of_ratio(ratio, unseen, number.ravel(), classes)
     kept = np.flatnonzero(chance > _KEPT)
     return (
         state[kept],
         row[kept] % n_actions,
         cell[kept],
         (chance[kept], count[kept]),
-        _rewarded(rewards, rewarded, seen, led),
+        _rewarded(rewards, rewarded, seen, best_of(row, rows, chance).reshape(shape)),
     )
 
 
-def _chance_above(
-    z: FloatArray, least: float, drawn: FloatArray, classes: NDArray[Any] | None = None
+def _evidence(
+    transition: SparsePosterior, first: int, last: int
+) -> tuple[IntArray, FloatArray, FloatArray, float]:
+    """Return the cells of a part of the table that appeared, and how likely they are filled.
+
+    A filled cell is visited in half of the releases.
+
+    Returns
+    -------
+    place : array of int, shape (n,)
+        Their places in the part.
+    ratio : array, shape (n,)
+        Logarithm of the likelihood ratio of a filled and an empty cell.
+    count : array, shape (n,)
+        Sums of noisy counts, each times the chance that it is not noise alone.
+    unseen : float
+        The logarithm for a cell that never appeared.
+    """
+    spike, slab = _densities()
+    largest = max((float(each.max(initial=0)) for each in transition.evidence), default=0.0)
+    slab = slab / np.log(1 + max(largest, 4.0))
+    below = np.arange(_N_BINS) < (transition.threshold - _LOW) * _PER_DEVIATION + 1
+    hidden = np.log(0.5 + 0.5 * slab[below].sum() / spike[below].sum())
+    places, ratios, counts = [], [], []
+    for cells, z in zip(transition.counts, transition.evidence, strict=True):
+        mine = slice(*np.searchsorted(cells.places, [first, last]))
+        bins = np.clip((z[mine] - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
+        times = (slab / spike)[bins]
+        places.append(cells.places[mine] - first)
+        ratios.append(np.minimum(np.log(0.5 + 0.5 * times), _MOST) - hidden)
+        counts.append(cells.amounts[mine] * times / (1 + times))
+    unseen = hidden * len(places)
+    if not places:
+        return np.empty(0, np.intp), np.empty(0), np.empty(0), 0.0
+    place, which = np.unique(np.concatenate(places), return_inverse=True)
+    ratio, count = (np.bincount(which, np.concatenate(each)) for each in (ratios, counts))
+    return place, ratio + unseen, count, float(unseen)
+
+
+def _chance_of_ratio(
+    ratio: FloatArray, unseen: float, number: IntArray, classes: IntArray
 ) -> FloatArray:
-    """Return `chance_filled` of the cells above a threshold, of which alone the counts are known.
+    """Return the posterior probability that each cell is filled, as `chance_filled` does.
 
     Parameters
     ----------
-    z : array, shape (n,)
-        Counts in deviations.
-    least : float
-        The threshold, in deviations.
-    drawn : array, shape (n_classes,)
-        How many counts there were in each class.
-    classes : array of int, shape (n,), optional
-        As for `chance_filled`.
+    ratio : array, shape (n,)
+        Logarithms of likelihood ratios of cells that appeared.
+    unseen : float
+        The same of those that did not.
+    number : array of int, shape (n_classes,)
+        How many cells each class has.
+    classes : array of int, shape (n,)
+        The class of each cell that appeared.
     """
-    bins = np.clip((z - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
-    classes = np.zeros(len(z), np.int64) if classes is None else classes.astype(np.int64)
-    n_classes = len(drawn)
-    seen = np.bincount(classes * _N_BINS + bins, minlength=n_classes * _N_BINS)
-    seen = seen.reshape(n_classes, _N_BINS).astype(np.float64)
-    spike, slab = _densities()
-    slab = slab / np.log(1 + max(float(z.max(initial=0)), 4.0))
-    below = np.arange(_N_BINS) < (least - _LOW) * _PER_DEVIATION + 1
-    # All that is below the threshold is one more bin.
-    under = [np.append(each, each[below].sum() / _PER_DEVIATION) for each in (spike, slab)]
-    seen = np.column_stack([seen, np.maximum(drawn - seen.sum(axis=1), 0)])
-    overall = _weights(seen.sum(axis=0, keepdims=True), *under, 0.5, 0.1)
-    weight = _weights(seen, *under, float(overall[0, 0]), _PSEUDO_CELLS)
-    chance = weight * slab / (weight * slab + (1 - weight) * spike)
-    chance[:, -1] = 1
-    found: FloatArray = chance[classes, bins]
-    return found
+    ends = np.arange(-_MOST, _MOST + _STEP, _STEP)
+    bins = np.clip(np.rint((ratio + _MOST) / _STEP), 0, len(ends) - 1).astype(np.intp)
+    seen = np.bincount(classes * len(ends) + bins, minlength=len(number) * len(ends))
+    seen = seen.reshape(len(number), len(ends))
+    seen = np.column_stack([seen, np.maximum(number - seen.sum(axis=1), 0)])
+    filled = np.exp(np.append(ends, unseen))
+    empty = np.ones_like(filled)
+    overall = _weights(seen.sum(axis=0, keepdims=True), empty, filled, 0.5, 0.1)
+    weight = _weights(seen, empty, filled, float(overall[0, 0]), _PSEUDO_CELLS)
+    chance: FloatArray = (weight * filled / (weight * filled + 1 - weight))[classes, bins]
+    return chance
 
 
 def _second_best(row: IntArray, chance: FloatArray, rows: int) -> FloatArray:

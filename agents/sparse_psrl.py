@@ -70,8 +70,9 @@ class SparsePSRL(PSRL):
     Parameters
     ----------
     setup : TabularSetup
-        See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
-        `privrl.samplers.NonPrivate`, or `privrl.samplers.SparseCounts`. The rewards are `HatRewards`, from a sampler of the same kind.
+        See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`,
+        `privrl.samplers.SparseCounts` or `privrl.samplers.NonPrivate`. The rewards are
+        `HatRewards`, from a sampler that releases all cells.
     episodes : int
         Planned number of episodes, public, >= 1. More episodes are allowed.
 
@@ -157,13 +158,9 @@ class SparsePSRL(PSRL):
         ):
             raise _no_counts()
         paid = HatPosterior(self._flat(reward.rows), reward.grid)
-        runs = math.prod(self.batch_shape)
-        flat = (
-            transition.with_runs(runs)
-            if isinstance(transition, SparsePosterior)
-            else self._flat(transition)
-        )
-        return SparseModel(flat, paid, self.horizon, self.support)
+        if isinstance(transition, NoisyPosterior):
+            transition = self._flat(transition)
+        return SparseModel(transition, paid, self.horizon, self.support)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
         """Return the posterior with one leading axis, of runs."""

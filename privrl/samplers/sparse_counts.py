@@ -8,8 +8,8 @@ others (`privrl.numerics.far_noise`), so time and memory grow with the cells tha
 
 Noise on filled cells alone (Korolova, Kenthapadi, Mishra and Ntoulas, *Releasing search queries and
 clicks privately*, 2009; Wilkins, Kifer, Zhang and Karrer, *Exact privacy analysis of the Gaussian
-sparse histogram mechanism*, 2024) is for tables whose cells cannot be listed. It costs delta where a
-neighbour fills an empty cell, and its threshold must be higher.
+sparse histogram mechanism*, 2024) is for tables whose cells cannot be listed. It costs delta where
+a neighbour fills an empty cell, and its threshold must be higher.
 
 **Proof.** Take the release of one batch as a function of noise: cell by cell, ``x + z`` where it is
 at least the threshold and nothing elsewhere. Filled cells, and all damped ones, are drawn so. Of an
@@ -24,7 +24,7 @@ and released with the next, as one batch.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Self
 
@@ -46,6 +46,7 @@ from privrl.samplers.innovations import LARGEST_DEVIATION
 from privrl.samplers.noisy_counts import NoisyPosterior, calibrated_sigma
 
 _EMPTY = 4.0  # empty cells of a row that appear in a release, on average
+_EMPTY_IN_ALL = 1e5  # and of a table, if that is more
 _ROOT_2 = math.nextafter(math.sqrt(2.0), 2)  # never below the root of 2
 
 
@@ -55,23 +56,22 @@ class SparsePosterior:
 
     Attributes
     ----------
-    counts : Cells
-        Sums of the noisy counts that were released for each cell.
-    evidence : array, shape (n,)
-        For each of these cells, the root of the sum of squares of its noisy counts, in standard
-        deviations of their noise.
+    shape : tuple of int
+        Shape of the table.
+    counts : tuple of Cells
+        The noisy counts of each release.
+    evidence : tuple of arrays
+        The same in standard deviations of their noise.
     threshold : float
-        How many deviations a noisy count has at least.
-    releases : int
-        Number of releases so far, each with noise on every cell.
+        How many deviations each of them has at least.
     alpha : float
         Prior pseudo-count of every cell.
     """
 
-    counts: Cells
-    evidence: FloatArray
+    shape: tuple[int, ...]
+    counts: tuple[Cells, ...]
+    evidence: tuple[FloatArray, ...]
     threshold: float
-    releases: int
     alpha: float
 
     @property
@@ -83,15 +83,9 @@ class SparsePosterior:
         """Return fresh probabilities, shape (..., K), of the whole table."""
         return self._dense.sample(rng)
 
-    def with_runs(self, runs: int) -> "SparsePosterior":
-        """Return the posterior of a table with one leading axis, of runs."""
-        shape = (runs, *self.counts.shape[-3:])
-        counts = Cells(shape, self.counts.places, self.counts.amounts)
-        return SparsePosterior(counts, self.evidence, self.threshold, self.releases, self.alpha)
-
     @property
     def _dense(self) -> NoisyPosterior:
-        table = self.counts.table
+        table = sum((each.table for each in self.counts), start=np.zeros(self.shape))
         one = np.ones((1,) * table.ndim)
         return NoisyPosterior(table, 0 * one, self.alpha * one)
 
@@ -234,10 +228,18 @@ class SparseCounts(PaidSampler):
         waiting = new if self._waiting is None else self._waiting.plus(new)
         released = self._released
         if released is None:
-            threshold = _threshold(new.shape[-1])
-            released = SparsePosterior(nothing, np.empty(0), threshold, 0, float(self._alpha))
+            threshold = threshold_of(new.shape)
+            released = SparsePosterior(new.shape, (), (), threshold, float(self._alpha))
         if self._done in self._releases:
-            released, waiting = _joined(released, *self._release(waiting, rng)), nothing
+            counts, evidence = self._release(waiting, rng)
+            waiting, released = (
+                nothing,
+                replace(
+                    released,
+                    counts=(*released.counts, counts),
+                    evidence=(*released.evidence, evidence),
+                ),
+            )
         # Only now: a failed update leaves the sampler as it was.
         self._waiting, self._released = waiting, released
         self._done += 1
@@ -246,7 +248,7 @@ class SparseCounts(PaidSampler):
     def _release(self, batch: Cells, rng: np.random.Generator) -> tuple[Cells, FloatArray]:
         """Return the noisy counts above the threshold, and how many deviations they are."""
         sigma = float(self._sigma) / GRID
-        threshold = _threshold(batch.shape[-1])
+        threshold = threshold_of(batch.shape)
         counts = batch.amounts / GRID  # whole
         louder = _loops(batch.shape) if self.damps else np.empty(0, np.intp)
         quiet = ~_are_in(batch.places, louder)
@@ -316,9 +318,9 @@ def halvings(users: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(chosen))
 
 
-def _threshold(cells: int) -> float:
-    """Return the threshold, in deviations, for rows of so many cells."""
-    far = min(_EMPTY / cells, 0.5)
+def threshold_of(shape: tuple[int, ...]) -> float:
+    """Return the threshold, in deviations, for a table, shape (..., K)."""
+    far = min(max(_EMPTY / shape[-1], _EMPTY_IN_ALL / math.prod(shape)), 0.5)
     return max(LEAST_THRESHOLD + 1e-9, NormalDist().inv_cdf(1 - far))
 
 
@@ -347,16 +349,3 @@ def _above(
     noisy = counts + gaussian_on_grid(sigma, len(places), rng)
     above = noisy >= math.ceil(threshold * on_grid(sigma))
     return places[above], noisy[above], noisy[above] / on_grid(sigma)
-
-
-def _joined(before: SparsePosterior, counts: Cells, evidence: FloatArray) -> SparsePosterior:
-    """Return the posterior with a further release."""
-    squares = Cells(counts.shape, before.counts.places, before.evidence**2)
-    squares = squares.plus(Cells(counts.shape, counts.places, evidence**2))
-    return SparsePosterior(
-        before.counts.plus(counts),
-        np.sqrt(squares.amounts),
-        before.threshold,
-        before.releases + 1,
-        before.alpha,
-    )
