@@ -138,7 +138,7 @@ class SamplerEntry:
         Returns the number of tables that a run keeps between draws, given the number of draws and
         the window.
     is_sparse : bool
-        Whether only some cells of the transitions appear, for agents with ``takes_cells``.
+        Whether only some cells of the transitions appear.
     lighter : str
         Name of a sampler that keeps fewer tables, for a message.
     """
@@ -361,12 +361,13 @@ class Method:
                     "window is for the samplers diffuse and concentrated, got "
                     f"{shown(self.sampler)}; noisy counts pay for a whole stream once."
                 )
-        if self._sampler.is_sparse and (self.support or not self.kind.takes_cells):
+        refused = self.support or (self.kind.needs_counts and not self.kind.takes_cells)
+        if self._sampler.is_sparse and refused:
             takers = [name for name, kind in AGENTS.items() if kind.takes_cells]
             raise ValueError(
-                f"sampler must be another than {shown(self.sampler)} with a known support, whose "
-                f"tables are small, and for agents other than {', '.join(takers)}; take "
-                "noisy-counts:buffered."
+                f"sampler must not be {shown(self.sampler)} with a known support, whose tables are "
+                f"small, nor for agents that need all counts, got agent={shown(self.agent)}; take "
+                f"noisy-counts:buffered, or agent={shown(takers[0])}."
             )
         if not self._sampler.releases_counts and (
             self.kind.needs_counts or self.rewards in ("noisy", "hat")
@@ -416,7 +417,7 @@ class Method:
     @property
     def is_sparse(self) -> bool:
         """Whether no table of all transitions is kept."""
-        return self._sampler.is_sparse
+        return self._sampler.is_sparse and self.kind.takes_cells
 
     def tables_kept(self, draws: int) -> int:
         """Return the number of tables that a run keeps between draws: of rewards if sparse."""

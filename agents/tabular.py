@@ -80,7 +80,7 @@ class TabularAgent(Checkpointed, ABC):
     has_own_schedule: ClassVar[bool] = False  # the named schedule is ignored
     reward_model: ClassVar[str | None] = None  # the only one supported
     needs_counts: ClassVar[bool] = False  # and their noise scale, from the sampler
-    takes_cells: ClassVar[bool] = False  # of a sampler that releases only some cells
+    takes_cells: ClassVar[bool] = False  # counts may also be some cells of a large table
     needs_tables: ClassVar[bool] = False  # the environment's
     needs_steps: ClassVar[bool] = False  # learns within episodes; on tables through `play`
     can_resample: ClassVar[bool] = False  # the released posterior, between draws
