@@ -22,6 +22,12 @@ class Cells:
         Sorted, distinct numbers of cells in the flat table.
     amounts : array, shape (n,)
         What they hold.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many amounts as places, or a place is repeated, not in order or not in
+        the table.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +39,16 @@ class Cells:
             array = getattr(self, name).copy()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        places = self.places
+        inside = places.size == 0 or (places[0] >= 0 and places[-1] < self.size)
+        whole = places.dtype.kind in "iu" and places.ndim == 1
+        if not whole or not inside or not (places[1:] > places[:-1]).all():
+            raise ValueError(
+                f"places must be rising whole numbers below {self.size}, the size of the table, "
+                "and are not; use Cells.added."
+            )
+        if self.amounts.shape != places.shape:
+            raise ValueError("amounts must be as many as places, and are not; use Cells.added.")
 
     @classmethod
     def of(cls, table: "FloatArray | Cells") -> "Cells":

@@ -231,15 +231,13 @@ class SparseCounts(PaidSampler):
             threshold = threshold_of(new.shape)
             released = SparsePosterior(new.shape, (), (), threshold, float(self._alpha))
         if self._done in self._releases:
-            counts, evidence = self._release(waiting, rng)
-            waiting, released = (
-                nothing,
-                replace(
-                    released,
-                    counts=(*released.counts, counts),
-                    evidence=(*released.evidence, evidence),
-                ),
+            noisy, evidence = self._release(waiting, rng)
+            released = replace(
+                released,
+                counts=(*released.counts, noisy),
+                evidence=(*released.evidence, evidence),
             )
+            waiting = nothing
         # Only now: a failed update leaves the sampler as it was.
         self._waiting, self._released = waiting, released
         self._done += 1

@@ -9,6 +9,7 @@ from scipy import stats
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP
+from privrl.agents import Transition
 from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.setup import TabularSetup
 from privrl.agents.sparse_psrl import SparsePSRL
@@ -172,6 +173,15 @@ def test_bad_cells_cost_nothing(bad: float) -> None:
     np.testing.assert_array_equal(accountant.rdp, spent)
 
 
+@pytest.mark.parametrize(
+    ("places", "amounts"),
+    [([2, 1], [1, 1]), ([1, 1], [1, 1]), ([12], [1]), ([-1], [1]), ([1.0], [1]), ([1], [1, 2])],
+)
+def test_cells_are_in_order_and_in_the_table(places: list[int], amounts: list[float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Cells((3, 4), np.array(places), np.array(amounts, np.float64))
+
+
 @pytest.mark.parametrize("where", [0, 4])
 def test_a_replaced_step_with_a_self_loop_is_paid_for(where: int) -> None:
     """Two steps leave a self-loop: also into cells that were empty."""
@@ -282,6 +292,15 @@ def test_it_is_refused_where_it_cannot_be() -> None:
     support = garnet(4, 2, 2, 5, 0).support
     with pytest.raises(ValueError, match="support"):
         TabularSetup(4, 2, 5, sampler=SPARSE_SAMPLER, support=support)
+
+
+def test_an_episode_must_be_a_chain() -> None:
+    """Damping rests on it."""
+    agent = make_agent(SPARSE, _task(), [ApproxDP(1.0, 1e-5)], 0)
+    agent.begin_episode(0)
+    agent.observe(Transition(0, 0, 0.0, 1))
+    with pytest.raises(ValueError, match="state must be the next_state"):
+        agent.observe(Transition(2, 0, 0.0, 1))
 
 
 SPARSE_SAMPLER = SparseCounts(sigma=1.0, releases=[0], table=DAMPED)
