@@ -42,12 +42,12 @@ from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
 from privrl.files.shown import shown
 from privrl.files.states import Restorer, Snapshot, pack, settings_digest, settings_of, unpack
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Sampler
-from privrl.samplers.cells import Cells
 from privrl.samplers.dirichlet import SingleDraw
 from privrl.samplers.noisy_counts import NoisyPosterior
 

@@ -17,12 +17,12 @@ from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
 from privrl.files.fixed import fixed
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import check_total
-from privrl.samplers.cells import Cells
 
 Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and the amounts to add
 

@@ -25,10 +25,10 @@ from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
 from privrl.files.fixed import fixed
 from privrl.files.html import table
+from privrl.numerics.cells import Cells
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Draw, Posterior, Sampler, takes_cells
-from privrl.samplers.cells import Cells
 
 if TYPE_CHECKING:  # these modules import this one
     from privrl.agents.checkpoints import Checkpoint

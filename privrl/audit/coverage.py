@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from privrl.costs.base import BatchCost, Cost, NoPrivacy
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.noise import GaussianCost
+from privrl.numerics.cells import Cells
 from privrl.numerics.special import FloatArray
-from privrl.samplers.cells import Cells
 
 _ROUNDING = Fraction(1, 10**12)  # relative, of amounts that are no whole numbers
 

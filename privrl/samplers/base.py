@@ -19,12 +19,12 @@ from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
 from privrl.files.shown import shown
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_does, check_is, check_numbers, check_rng
 from privrl.numerics.compiled import Compiled
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.special import FloatArray
-from privrl.samplers.cells import Cells
 
 #: Counts are multiples of this, and their sum is below `LARGEST_TOTAL` in every cell. Floats hold
 #: all such sums exactly, so one record changes each sum by its own amount. A rounded sum can change
@@ -113,7 +113,7 @@ def draw(
         Charged for all updates at once, before the first one.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K). Samplers that declare
-        ``takes_cells`` also take `privrl.samplers.cells.Cells`.
+        ``takes_cells`` also take `privrl.numerics.cells.Cells`.
     rng : numpy.random.Generator or None
         Source of randomness; None is secret. A seed is refused, because every draw would then have
         the same noise.

@@ -35,13 +35,13 @@ from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep, check_relation
 from privrl.files.shown import shown
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.discrete_gaussian import gaussian_on_grid, on_grid
 from privrl.numerics.far_noise import LEAST_THRESHOLD, far_cells
 from privrl.numerics.special import FloatArray
 from privrl.numerics.typing import BoolArray, IntArray
 from privrl.samplers.base import GRID, PaidSampler, check_batch, frozen
-from privrl.samplers.cells import Cells
 from privrl.samplers.innovations import LARGEST_DEVIATION
 from privrl.samplers.noisy_counts import NoisyPosterior, calibrated_sigma
 
@@ -286,9 +286,12 @@ class SparseCounts(PaidSampler):
         """
         relation = check_relation(relation, ReplaceStep())
         draws = check_count("draws", draws)
-        users = (1,) * draws if users is None else tuple(users)
+        users = (1,) * draws if users is None else users
+        users = [check_count("users", each, least=0) for each in users]
         if len(users) != draws:
-            raise ValueError(f"users must be one number for each of {draws} draws, got {users!r}.")
+            raise ValueError(
+                f"users must be {draws} numbers, one for each draw, got {len(users)} of them."
+            )
         return cls(
             sigma=calibrated_sigma(target, relation, table),
             releases=halvings(users),

@@ -19,10 +19,10 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs.random_tables import garnet
 from privrl.experiments.memory import check_memory
+from privrl.numerics.cells import Cells
 from privrl.numerics.discrete_gaussian import on_grid
 from privrl.samplers import sparse_counts
 from privrl.samplers.base import GRID, draw
-from privrl.samplers.cells import Cells
 from privrl.samplers.noisy_counts import NoisyCounts
 from privrl.samplers.sparse_counts import SparseCounts, halvings, threshold_of
 
@@ -234,6 +234,12 @@ def test_halvings(users: tuple[int, ...], releases: tuple[int, ...]) -> None:
 def test_settings_out_of_range(more: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SparseCounts(**{"sigma": 1.0, "releases": [0], **more})  # type: ignore[arg-type] # wrong
+
+
+@pytest.mark.parametrize("users", [[1, 2], [1, 2, -1], [1, 2, 0.5]])
+def test_users_are_one_number_for_each_draw(users: list[float]) -> None:
+    with pytest.raises(ValueError, match="users must be"):
+        SparseCounts.calibrated(RenyiDP(2, 1.0), draws=3, users=users)  # type: ignore[arg-type] # wrong
 
 
 def test_damped_counts_need_the_shape_of_transitions() -> None:
