@@ -170,6 +170,9 @@ def test_bad_cells_cost_nothing(bad: float) -> None:
         draw(accountant, [(sampler, Cells((3, 4), np.array([2]), np.array([bad])))], rng())
     with pytest.raises(ValueError, match="shape"):
         draw(accountant, [(sampler, Cells((4, 3), np.array([2]), np.array([1.0])))], rng())
+    fresh = SparseCounts(sigma=2.0, releases=[0])
+    with pytest.raises(ValueError, match="counts"):
+        draw(accountant, [(fresh, Cells((3, 4), np.array([2]), np.array([bad])))], rng())
     np.testing.assert_array_equal(accountant.rdp, spent)
 
 
