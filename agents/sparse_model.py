@@ -6,6 +6,7 @@ from these probabilities. Planning is sparse: its time and memory grow with the 
 transitions that probably exist.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Any, Final
@@ -587,7 +588,7 @@ def _evidence(
     largest = max((float(each.max(initial=0)) for each in transition.evidence), default=0.0)
     slab = slab / np.log(1 + max(largest, 4.0))
     below = np.arange(_N_BINS) < (transition.threshold - _LOW) * _PER_DEVIATION + 1
-    hidden = np.log(0.5 + 0.5 * slab[below].sum() / spike[below].sum())
+    hidden = math.log(0.5 + 0.5 * float(slab[below].sum() / spike[below].sum()))
     places, ratios, counts = [], [], []
     for cells, z in zip(transition.counts, transition.evidence, strict=True):
         mine = slice(*np.searchsorted(cells.places, [first, last]))
@@ -600,8 +601,9 @@ def _evidence(
     if not places:
         return np.empty(0, np.intp), np.empty(0), np.empty(0), 0.0
     place, which = np.unique(np.concatenate(places), return_inverse=True)
-    ratio, count = (np.bincount(which, np.concatenate(each)) for each in (ratios, counts))
-    return place, ratio + unseen, count, float(unseen)
+    ratio: FloatArray = np.bincount(which, np.concatenate(ratios)) + unseen
+    count: FloatArray = np.bincount(which, np.concatenate(counts))
+    return place, ratio, count, unseen
 
 
 def _chance_of_ratio(
