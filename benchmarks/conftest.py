@@ -45,8 +45,9 @@ class Measure(Protocol):
     setup : callable, optional
         Makes fresh input before each call, outside the time.
     rounds : int, optional
-        How many calls, after one that is not counted; by default as many as 0.3 seconds
-        allow, at least five. A quick run makes one, and where they would be few, not the other.
+        How many calls; by default as many as 0.3 seconds allow, at least five, after one that is
+        not counted. Fewer than three are of something long, which needs no such call. A quick run
+        makes one.
     peak : callable, optional
         Returns how many bytes of memory a call took at the most; by default those that one more
         call asks for in this process, beside what was there before.
@@ -142,7 +143,7 @@ def measure(benchmark: Any, request: pytest.FixtureRequest, quick: bool) -> Meas
                 function,
                 setup=None if setup is None else lambda: ((setup(),), {}),
                 rounds=counted,
-                warmup_rounds=0 if quick and (rounds or 5) < 3 else 1,
+                warmup_rounds=int((rounds or 5) >= 3),
             )
         benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
 

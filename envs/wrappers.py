@@ -74,12 +74,8 @@ class FlattenActions(
     Parameters
     ----------
     env : gymnasium.Env
-        Environment whose action space is of the kinds that `FlattenDiscrete` takes.
-
-    Raises
-    ------
-    ValueError
-        If the action space is another, or has too many combinations to be numbered.
+        Environment whose action space is of the kinds that `FlattenDiscrete` takes, with no more
+        combinations than can be numbered.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from privrl.experiments.reports import learners, releases
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Command, Facts, Page, Part, Section, Table
+from privrl.numerics.printing import setting
 
 _BY_STATEMENT = {
     "train.json": learners.training,
@@ -103,14 +104,16 @@ def _settings(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
             labels = (str(each.get("label", each)) for each in value)
             rows.append((f"{prefix}{name}", "; ".join(labels)))
         elif isinstance(value, list):
-            rows.append((f"{prefix}{name}", ", ".join(map(_written, value)) or "none"))
+            rows.append(
+                (f"{prefix}{name}", ", ".join(_written(name, each) for each in value) or "none")
+            )
         elif value is not None:
-            rows.append((f"{prefix}{name}", _written(value)))
+            rows.append((f"{prefix}{name}", _written(name, value)))
     return rows
 
 
-def _written(value: Any) -> str:
+def _written(name: str, value: Any) -> str:
     """Return a setting as text."""
     if value is None:
         return "no privacy"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return setting(name, value) if isinstance(value, float) else str(value)

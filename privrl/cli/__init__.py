@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privrl._version import __version__
+from privrl import __version__
 from privrl.cli import (  # noqa: F401 # they add their commands to the app
     account,
     bayes_net,

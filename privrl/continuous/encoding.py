@@ -11,6 +11,7 @@ from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 _TOGETHER: Final = 256  # rows
+_MOST_SPAN: Final = 60  # features up to which a span is found: it takes d^6 operations
 
 
 def target_units(schema: ContinuousSchema) -> FloatArray:
@@ -83,12 +84,15 @@ def public_points(schema: ContinuousSchema, n: int) -> tuple[FloatArray, FloatAr
     return np.stack(columns, axis=1), schema.levels[rng.integers(schema.n_actions, size=n)]
 
 
-def gram_span(basis: Basis) -> FloatArray:
+def gram_span(basis: Basis) -> FloatArray | None:
     """Return linearly independent matrices that span all ``phi phi^T``, shape (k, d, d).
 
-    Found at public points: twice as many as a Gram matrix has entries.
+    Found at public points: twice as many as a Gram matrix has entries. None if there are too many
+    features.
     """
     d = len(basis)
+    if d > _MOST_SPAN:
+        return None
     rows = basis(*public_points(basis.schema, d * (d + 1))) * math.sqrt(d)
     upper = np.triu_indices(d)
     weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))

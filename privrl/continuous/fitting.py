@@ -27,12 +27,11 @@ from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog
 from privrl.continuous.posterior import (
     Round,
     Weights,
+    learn,
+    likeliest,
     nearest_gram,
     positive_part,
-    update,
-    whitened,
 )
-from privrl.continuous.relevance import Relevance
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
@@ -46,9 +45,9 @@ class Design:
     """Choices of the fit. They do not depend on data.
 
     Tuned on Pendulum, MountainCar and CartPole with 3,000 and 10,000 persons, at epsilon .1, .3 and
-    1, three seeds each; ``fade``, ``faint`` and the shares of ``core``, ``ends`` and ``rewards``
-    later, by errors of predictions on CartPole and MountainCar with 10,000 persons, at epsilon .1
-    and 1, one or two seeds from 1000. `docs/continuous.md` judges them on other tasks as well.
+    1, three seeds each; the shares of ``core``, ``ends`` and ``rewards`` later, by errors of
+    predictions on CartPole and MountainCar with 10,000 persons, at epsilon .1 and 1, one or two
+    seeds from 1000. `docs/continuous.md` judges them on other tasks as well.
     """
 
     scales: float = 0.05
@@ -83,10 +82,6 @@ class Design:
     """Orders of features that are tried."""
     most: int = 160
     """Most features."""
-    fade: float = 0.02
-    """Factor of prior deviations of weights that an irrelevant variable takes part in."""
-    faint: tuple[float, ...] = (1.0, 0.1)
-    """Prior deviations of weights of products over those of one variable; likewise."""
 
     def __post_init__(self) -> None:
         shares = (self.scales, self.starts, self.core, self.ends, self.rewards, *self.rounds)
@@ -107,7 +102,7 @@ DESIGN: Final = Design()
 _REWARD_BINS: Final = 16
 _REWARD_CELLS: Final = _REWARD_BINS + 3
 _SURE: Final = 3.5  # deviations of noise above which some reward occurs
-_MOST_SPAN: Final = 60  # features up to which the span is looked for: it takes d^6 operations
+_MOST_WORK: Final = 10**9  # the cube of features for each target, a minute or two
 
 
 def fit_continuous_model(
@@ -234,6 +229,11 @@ class _Plan:
         ]
         if self.schema.terminates:
             sizes.append((most_cells(self.schema), design.ends / 2))
+        if features**3 * m > _MOST_WORK:  # of posteriors: minutes, and gigabytes soon after
+            raise ValueError(
+                f"schema must have fewer columns, or order be lower: {features} features for {m} "
+                "numbers to predict take too long to fit."
+            )
         for size, share in sizes:
             if size > most_columns(share):
                 raise ValueError(
@@ -379,9 +379,10 @@ class _Plan:
         transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
         scale = scale * math.sqrt(m) / design.targets
         weights = None
-        relevance = Relevance(basis, design.steeper, design.faint, design.fade, design.spread)
+        shapes = [steep ** basis.degrees.astype(np.float64) for steep in design.steeper]
+        factors = np.exp2(np.arange(-5.0, 6))
         residual = scale
-        span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
+        span = gram_span(basis) if self.private else None
         for share in shares:
             before = guess if weights is None else weights.mean
             rows = _rows(basis, transform, before, scale)
@@ -391,19 +392,11 @@ class _Plan:
                 gram = nearest_gram(gram, span, transform)
             if weights is None:
                 weights = Weights(before, self._prior(seen, gram))
-            weights = relevance.choose(weights, seen, gram)
-            found, left = update(weights, seen, gram)
-            if np.isfinite(found.mean).all() and np.isfinite(found.covariance).all():
-                weights = found  # or noise has made numbers that floats do not hold
-            plain = seen.plain_gram(positive_part(gram))
-            count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
-            unsure = np.array([np.trace(each @ plain) for each in weights.covariance])
-            residual = np.sqrt(left / count)
-            typical = np.sqrt((left + np.maximum(unsure, 0)) / count)
-            least = 0.3 * scale * math.sqrt(seen.noise / count)
-            wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
-            scale = np.maximum(np.minimum(wanted, 4 * scale), 1e-12)
-            transform = whitened(transform, gram, seen.noise, design.power)
+            weights = likeliest(weights, seen, gram, shapes, factors, spread=design.spread)
+            shapes, factors = [np.ones(d)], np.exp2(np.arange(-1.0, 4))
+            found = learn(weights, seen, gram, power=design.power, norm=design.targets)
+            weights, residual = found.weights, found.residual
+            transform, scale = found.transform, found.scale
         assert weights is not None
         return weights, residual
 

@@ -1,30 +1,18 @@
 """A released model of continuous states: what it predicts, and how it is saved."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target_units
 from privrl.continuous.ends import HAZARD, Ends, outside
 from privrl.continuous.features import Basis
-from privrl.continuous.files import TABLES, page_files, page_of, read_page, save_page
-from privrl.continuous.planning import Over, Predicted, Reward, checked_core
+from privrl.continuous.files import TABLES, Saved
+from privrl.continuous.planning import Over, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema
-from privrl.envs.released import checked_statement
-from privrl.files.files import Write
-from privrl.files.fixed import read_only
 from privrl.files.plain import listed
 from privrl.numerics.typing import FloatArray
-
-_FORMAT: Final = "privrl continuous model, 1"
-_PAGE: Final = "model.json"
-_ENTRIES: Final = (
-    "format", "statement", "shareable", "because", "schema", "order", "persons", "tables_sha256",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +24,7 @@ class Starts:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ContinuousModel:
+class ContinuousModel(Saved):
     """A model that was released privately: public.
 
     Attributes
@@ -64,18 +52,20 @@ class ContinuousModel:
         The privacy statement; None for a fit without privacy.
     """
 
-    schema: ContinuousSchema
     basis: Basis
     mean: FloatArray
     covariance: FloatArray
     residual: FloatArray
     start: Starts
-    core: FloatArray
     ends: Ends | None
     persons: float
-    statement: dict[str, Any] | None
+
+    _page: ClassVar[str] = "model.json"
+    _format: ClassVar[str] = "privrl continuous model, 1"
+    _entries: ClassVar[tuple[str, ...]] = ("order", "persons")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         d, m = len(self.basis), len(target_units(self.schema))
         shapes = {"mean": (d, m), "covariance": (m, d, d), "residual": (m,)}
         for name, shape in shapes.items():
@@ -84,9 +74,6 @@ class ContinuousModel:
                 raise ValueError(f"{name} must be finite numbers of shape {shape}.")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "core", checked_core(self.schema, self.core))
-        if self.statement is not None:
-            object.__setattr__(self, "statement", read_only(checked_statement(self.statement)))
 
     def predict(
         self,
@@ -214,98 +201,45 @@ class ContinuousModel:
         inside: FloatArray = self.schema.inside(found[None])[0]
         return inside
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model into a folder, ``model.json`` and ``tables.npz``.
-
-        Raises
-        ------
-        ValueError
-            If the model is not private, or ``path`` is a file.
-        """
-        save_page(Path(path), self.files())
-
-    def files(self) -> dict[str, Write]:
-        """Return a function that writes each file of `save`.
-
-        Raises
-        ------
-        ValueError
-            If the model is not private.
-        """
-        if self.statement is None:
-            raise ValueError(
-                "a model that was fitted without privacy must not be saved: share it as data."
-            )
+    def _contents(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         arrays = {
             "mean": self.mean,
             "covariance": self.covariance,
             "residual": self.residual,
             "start_mean": self.start.mean,
             "start_deviation": self.start.deviation,
-            "core": self.core,
         }
         if self.ends is not None:
             arrays |= {"ends": self.ends.bounds, "end_reward": np.array([self.ends.reward])}
-        page = {"schema": self.schema.to_dict(), "order": self.basis.order, "persons": self.persons}
-        return page_files(_PAGE, _FORMAT, statement=self.statement, entries=page, arrays=arrays)
+        return {"order": self.basis.order, "persons": self.persons}, arrays
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a model from a folder that `save` wrote. Nothing in it is run.
-
-        Raises
-        ------
-        ValueError
-            If the folder holds no such model, or its files do not belong together.
-        OSError
-            If the folder does not exist or cannot be read.
-        """
-        return cls.of_files(read_page(Path(path), _PAGE))
-
-    @classmethod
-    def of_files(cls, files: Mapping[str, bytes]) -> Self:
-        """Return the model of the contents of its files, by their names.
-
-        Raises
-        ------
-        ValueError
-            If they are of something else, or do not belong together.
-        """
-        page, arrays = page_of(files, _PAGE, _FORMAT, _ENTRIES)
-        try:
-            schema = ContinuousSchema.from_dict(page["schema"])
-            order = page["order"]
-            basis = Basis(schema, order, order)
-            wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation", "core"}
-            wanted |= {"ends", "end_reward"} if "ends" in arrays else set()
-            if set(arrays) != wanted:
-                raise ValueError(f"{TABLES} must hold {listed(sorted(wanted))}.")
-            start = Starts(arrays["start_mean"], arrays["start_deviation"])
-            size, numbers = (len(encoder(schema)) - 1,), (len(numbers_of(schema)), 2)
-            shapes = {"start_mean": size, "start_deviation": size, "core": numbers}
-            shapes |= {"ends": numbers, "end_reward": (1,)} if "ends" in arrays else {}
-            for name, shape in shapes.items():
-                if arrays[name].shape != shape:
-                    raise ValueError(f"{name} must have shape {shape}.")
-            ends = (
-                Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None
-            )
-            if not isinstance(page["persons"], int | float):
-                raise ValueError("persons must be a number.")
-            return cls(
-                schema=schema,
-                basis=basis,
-                mean=arrays["mean"],
-                covariance=arrays["covariance"],
-                residual=arrays["residual"],
-                start=start,
-                core=arrays["core"],
-                ends=ends,
-                persons=page["persons"],
-                statement=page["statement"],
-            )
-        except ValueError as error:
-            raise ValueError(f"{_PAGE}: {error}") from None
+    def _of_contents(
+        cls, page: dict[str, Any], arrays: dict[str, FloatArray], **common: Any
+    ) -> Self:
+        schema: ContinuousSchema = common["schema"]
+        basis = Basis(schema, page["order"], page["order"])
+        size, numbers = (len(encoder(schema)) - 1,), (len(numbers_of(schema)), 2)
+        shapes: dict[str, tuple[int, ...]] = {"start_mean": size, "start_deviation": size}
+        shapes |= {"ends": numbers, "end_reward": (1,)} if "ends" in arrays else {}
+        wanted = {"mean", "covariance", "residual", *shapes}
+        if set(arrays) != wanted:
+            raise ValueError(f"{TABLES} must hold {listed(sorted({*wanted, 'core'}))}.")
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} must have shape {shape}.")
+        if not isinstance(page["persons"], int | float):
+            raise ValueError("persons must be a number.")
+        return cls(
+            basis=basis,
+            mean=arrays["mean"],
+            covariance=arrays["covariance"],
+            residual=arrays["residual"],
+            start=Starts(arrays["start_mean"], arrays["start_deviation"]),
+            ends=Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None,
+            persons=page["persons"],
+            **common,
+        )
 
     def _unsure(self, features: FloatArray) -> FloatArray:
         """Return deviations of predictions of each target; of categories they are 0."""

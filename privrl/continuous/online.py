@@ -16,20 +16,20 @@ from typing import Final
 
 import numpy as np
 
-from privrl.continuous.encoding import gram_span, row_by_row, target_units, targets
+from privrl.continuous.encoding import (
+    bins_of,
+    gram_span,
+    numbers_of,
+    row_by_row,
+    target_units,
+    targets,
+)
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.moments import GRAINS, sums_by_person, sums_by_row
 from privrl.continuous.planning import Predicted, worth_on_grid
-from privrl.continuous.posterior import (
-    Round,
-    Weights,
-    nearest_gram,
-    positive_part,
-    update,
-    whitened,
-)
-from privrl.continuous.schema import ContinuousSchema, Number
+from privrl.continuous.posterior import Round, Weights, learn, nearest_gram
+from privrl.continuous.schema import ContinuousSchema
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 BINS: Final = 24  # of each column, for where episodes terminate
@@ -38,7 +38,6 @@ _LOUD: Final = 100.0  # as much more does the last step count, where an episode 
 _SURE: Final = 2.0  # deviations of the noise above which a bin is taken to be visited
 _ORDERS: Final = (6, 4, 3, 2)
 _MOST: Final = 160  # features
-_MOST_SPAN: Final = 60  # features up to which the span of Gram matrices is looked for
 _NOISE: Final = 0.35  # largest noise of the Gram matrix, over its size
 _USED: Final = 8  # of as many steps as episodes may have, one is expected
 _ROOT: Final = 8.0  # sizes of changes are averaged as this root: all orders of magnitude are seen
@@ -121,7 +120,7 @@ class Belief:
             noise=0.0,
             seen=0.0,
             batches=0,
-            span=gram_span(basis) if d <= _MOST_SPAN else None,
+            span=gram_span(basis),
         )
 
     @property
@@ -227,23 +226,9 @@ class Belief:
         return replace(self, weights=Weights(self.weights.mean, prior), scale=scale)
 
     def _after_round(self, seen: Round) -> "Belief":
-        d, m = self.weights.mean.shape
         gram = nearest_gram(seen.gram, self.span, self.transform)
-        found, left = update(self.weights, seen, gram)
-        if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
-            return self
-        plain = seen.plain_gram(positive_part(gram))
-        count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
-        unsure = np.array([np.trace(each @ plain) for each in found.covariance])
-        typical = np.sqrt((left + np.maximum(unsure, 0)) / count) * math.sqrt(m) / _TARGETS
-        least = 0.3 * self.scale * math.sqrt(seen.noise / count)
-        scale = np.minimum(np.maximum(typical, least), 4 * self.scale)
-        return replace(
-            self,
-            weights=found,
-            scale=np.maximum(scale, 1e-12),
-            transform=whitened(self.transform, gram, seen.noise, _WHITE),
-        )
+        found = learn(self.weights, seen, gram, power=_WHITE, norm=_TARGETS)
+        return replace(self, weights=found.weights, scale=found.scale, transform=found.transform)
 
     @property
     def is_solid(self) -> bool:
@@ -299,7 +284,5 @@ class Belief:
 
 def _bins(schema: ContinuousSchema, states: FloatArray) -> IntArray:
     """Return the bin of each column, shape (n_state, N)."""
-    low = np.array([c.low for c in schema.state.values() if isinstance(c, Number)])
-    width = np.array([c.width for c in schema.state.values() if isinstance(c, Number)])
-    place: IntArray = ((states - low) / width * BINS).astype(np.intp).T
-    return np.clip(place, 0, BINS - 1)
+    columns = numbers_of(schema)
+    return np.stack([bins_of(column, states[:, i], BINS) for i, column in columns])

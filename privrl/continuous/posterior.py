@@ -16,7 +16,6 @@ whose scale shrinks from round to round, and so does the part of the noise that 
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -35,19 +34,6 @@ class Weights:
 
     mean: FloatArray
     covariance: FloatArray
-
-    @classmethod
-    def prior(cls, deviations: FloatArray, n_targets: int) -> Self:
-        """Return independent weights around zero, with deviations of shape (d,)."""
-        diagonal = np.diag(deviations**2)
-        return cls(np.zeros((len(deviations), n_targets)), np.stack([diagonal] * n_targets))
-
-    def deviation(self, features: FloatArray) -> FloatArray:
-        """Return the deviation of predictions, shape (N, m), of features (N, d)."""
-        squares = np.stack(
-            [np.einsum("ij,ij->i", features @ cov, features) for cov in self.covariance], axis=1
-        )
-        return np.sqrt(np.maximum(squares, 0.0))
 
 
 def nearest_gram(gram: FloatArray, span: FloatArray | None, transform: FloatArray) -> FloatArray:
@@ -126,6 +112,46 @@ def update(before: Weights, seen: Round, gram: FloatArray) -> tuple[Weights, Flo
     return Weights(mean, covariance), left
 
 
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a round leads to, and how the next one is to be released."""
+
+    weights: Weights
+    residual: FloatArray  # deviation of what the weights do not explain, shape (m,)
+    transform: FloatArray
+    scale: FloatArray
+
+
+def learn(before: Weights, seen: Round, gram: FloatArray, *, power: float, norm: float) -> Learned:
+    """Return the posterior after a round, and the map and the scales of the next one.
+
+    Parameters
+    ----------
+    before : Weights
+        The prior.
+    seen : Round
+    gram : array, shape (d, d)
+        As for `update`.
+    power : float
+        How far features are whitened.
+    norm : float
+        Wanted norm of a row's targets over that of its features.
+    """
+    d, m = before.mean.shape
+    weights, left = update(before, seen, gram)
+    if not (np.isfinite(weights.mean).all() and np.isfinite(weights.covariance).all()):
+        # Noise has made numbers that floats do not hold.
+        return Learned(before, seen.scale, seen.transform, seen.scale)
+    plain = seen.plain_gram(positive_part(gram))
+    count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
+    unsure = np.array([np.trace(each @ plain) for each in weights.covariance])
+    typical = np.sqrt((left + np.maximum(unsure, 0)) / count) * np.sqrt(m) / norm
+    least = 0.3 * seen.scale * np.sqrt(seen.noise / count)
+    scale = np.minimum(np.maximum(typical, least), 4 * seen.scale)
+    after = whitened(seen.transform, gram, seen.noise, power)
+    return Learned(weights, np.sqrt(left / count), after, np.maximum(scale, 1e-12))
+
+
 def log_evidence(
     seen: Round, gram: FloatArray, target: int, priors: list[FloatArray], factors: FloatArray
 ) -> FloatArray:
@@ -149,6 +175,33 @@ def log_evidence(
         along = turned.T @ (root.T @ cross)
         found[k] = -0.5 * (np.log(spread) + along**2 / spread).sum(axis=1)
     return np.where(np.isfinite(found), found, -np.inf)
+
+
+def likeliest(
+    before: Weights,
+    seen: Round,
+    gram: FloatArray,
+    shapes: list[FloatArray],
+    factors: FloatArray,
+    *,
+    spread: float,
+) -> Weights:
+    """Return weights whose prior covariances are the likeliest for a round, target by target.
+
+    Prior deviations are multiplied by one of ``shapes``, each with an entry for each feature, and
+    one of ``factors``, whose binary logarithms have the prior deviation ``spread``.
+    """
+    inverse = np.linalg.inv(seen.transform)
+    covariance = before.covariance.copy()
+    for j, given in enumerate(before.covariance):
+        tried = [given * np.outer(shape, shape) for shape in shapes]
+        priors = [inverse.T @ each @ inverse / seen.scale[j] ** 2 for each in tried]
+        found = log_evidence(seen, gram, j, priors, factors**2)
+        found -= np.log2(factors) ** 2 / 2 / spread**2
+        k, best = np.unravel_index(int(np.argmax(found)), found.shape)
+        if np.isfinite(found[k, best]):
+            covariance[j] = tried[k] * factors[best] ** 2
+    return Weights(before.mean, covariance)
 
 
 def whitened(transform: FloatArray, gram: FloatArray, noise: float, power: float) -> FloatArray:

@@ -1,10 +1,10 @@
 """Simulated tasks with continuous states: made-up logs, and returns of policies, many at a time.
 
 Pendulum, MountainCar, CartPole and Acrobot follow Gymnasium's equations; the others are for
-judging: no constant of the fit was tuned on them. (But glucose chose how variables come back, and
-the drift of the regulator with 8 dimensions was changed after its results were seen.) Rewards and
-ends are given as functions of the state, so that the same code measures learning them and knowing
-them.
+judging: no constant of the fit was tuned on them. (But ends and grids were designed with glucose in
+sight, and the drift of the regulator with 8 dimensions was changed after its results were seen.)
+Rewards and ends are given as functions of the state, so that the same code measures learning them
+and knowing them.
 """
 
 import math
@@ -359,6 +359,39 @@ def glucose() -> Task:
     return Task(schema, start, step, reward, _never, 96, 96, 0.98, 0.7)
 
 
+def tumour() -> Task:
+    """Return chemotherapy in the model of Zhao, Kosorok and Zeng (2009), in steps of a month.
+
+    Toxicity W and the size M of the tumour change by ``0.1 M + 1.2 (D - 0.5)`` and
+    ``0.15 W - 1.2 (D - 0.5)`` for a dose D, M only while there is a tumour. (The paper has the
+    larger of the first and the current size and toxicity.) The reward is minus the chance to die
+    within the month, at the paper's rate ``exp(W + M - 4)``.
+    """
+
+    def step(state: FloatArray, action: FloatArray, rng: np.random.Generator) -> FloatArray:
+        toxicity, size = state.T
+        much, noise = 1.2 * (action[:, 0] - 0.5), rng.normal(0, 0.05, (2, len(state)))
+        toxicity = np.clip(toxicity + 0.1 * size + much + noise[0], 0, 6)
+        after = np.clip(size + 0.15 * state[:, 0] - much + noise[1], 0, 6)
+        return np.stack([toxicity, np.where(size > 0, after, 0)], axis=1)
+
+    def reward(state: FloatArray, action: FloatArray, after: FloatArray) -> FloatArray:
+        chance: FloatArray = np.expm1(-np.exp(after.sum(axis=1) - 4))
+        return chance
+
+    schema = ContinuousSchema(
+        state={"toxicity": Number(low=0, high=6), "size": Number(low=0, high=6)},
+        action={"dose": Number(low=0, high=1, levels=5)},
+        reward=Number(low=-1, high=0),
+        terminates=True,
+    )
+
+    def start(n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.uniform(0, 2, (n, 2))
+
+    return Task(schema, start, step, reward, _never, 24, 24, 0.98, 0.5)
+
+
 def clinic() -> Task:
     """Return a clinic with a severity, a toxicity and a ward; the drug works in one ward only.
 
@@ -412,5 +445,6 @@ TASKS: Final[dict[str, Callable[[], Task]]] = {
     "Regulator, 8 dimensions": lambda: regulator(8),
     "Integrator with friction": integrator,
     "Glucose": glucose,
+    "Tumour": tumour,
     "Clinic": clinic,
 }

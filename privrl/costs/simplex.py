@@ -16,6 +16,7 @@ from privrl.costs.relations import Relation
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_count, check_orders, check_positive
+from privrl.numerics.printing import exact
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray, bregman_lgamma, lgamma_excess
 from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward
@@ -24,7 +25,7 @@ from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward
 def simplex_relation(distance: float, n_vectors: int = 1) -> Relation:
     """Return SIM's relation, for the average of ``n_vectors``; see `SimplexCost`."""
     change = distance / (2 * n_vectors)
-    name = f"move {distance / 2:g} between two sensitive components of one vector"
+    name = f"move {exact(distance / 2)} between two sensitive components of one vector"
     if n_vectors > 1:
         name += f" of {n_vectors}"
     return Relation(name, {"counts": [(change, -change)]})

@@ -41,6 +41,8 @@ Write = Callable[[BinaryIO], object]
 
 #: The cost of a release, next to the released files.
 STATEMENT = "release.json"
+#: How names of Parquet files end.
+PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
@@ -63,6 +65,15 @@ def read_bytes(path: Path) -> bytes:
     """
     check_ends(path)
     return path.read_bytes()
+
+
+def parquet_in(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder by their names: all that is read of it as data."""
+    return sorted(
+        each
+        for each in folder.iterdir()
+        if each.name.lower().endswith(PARQUET) and each.name[0] not in "._"
+    )
 
 
 def check_ends(path: Path) -> None:

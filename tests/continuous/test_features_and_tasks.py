@@ -47,6 +47,7 @@ def test_features_have_norm_one_at_most(schema, order: int) -> None:
 def test_projection_keeps_true_gram_matrices_and_takes_noise_away() -> None:
     basis, rng = Basis(SCHEMA, 4, 4), np.random.default_rng(0)
     span, d = gram_span(basis), len(basis)
+    assert span is not None
     assert len(span) < d * (d + 1) // 2
     features = basis(*public_points(SCHEMA, 50)[:2])
     transform = rng.normal(size=(d, d))

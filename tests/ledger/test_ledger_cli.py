@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from typer.testing import CliRunner
 
 from privrl.accounting import Ledger
 from privrl.cli import app
+from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs.selection import PureCost
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
 
 RUNNER = CliRunner()
@@ -92,6 +96,23 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     assert result.exit_code == 2
     assert "must be a text that UTF-8 can hold" in said(result)
     assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_stops_a_command_after_the_charge_says_that_it_is_spent(
+    folder: Path, name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only commands of logs did. (Their test is in offline/test_charged_and_released.py.)"""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_files, "_write", fail)
+        result = run(*COMMANDS[name][0], "--out", "out")
+    assert result.exit_code != 0
+    assert "The release is entry 1 of the ledger, and is spent" in said(result)
 
 
 @pytest.mark.parametrize("name", ["naive-bayes", "classify"])  # the same, of a single feature
@@ -352,3 +373,14 @@ def test_a_pipe_and_a_file_of_one_name_are_one_account(folder: Path) -> None:
     assert "count as people only" not in named
     assert "in total: " in named
     assert "by 2 releases" in named
+
+
+def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None:
+    """Numbers were rounded to the nearest, and an epsilon so to less than was charged."""
+    accountant = Ledger().accountant("people")
+    for size in (0.12345649, 0.7654321234):
+        accountant.compose(PureCost(epsilon_pure=size, relation=ReplaceRecord()))
+        accountant.compose(GaussianCost(sigma=size, relation=ReplaceRecord()))
+    said_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
+    found = [float(re.search(r"=([0-9.]+)", entry["what"])[1]) for entry in said_of]
+    assert found == [0.123457, 0.123456, 0.765433, 0.765432]

@@ -327,6 +327,21 @@ def test_data_have_one_name(book: Ledger, tmp_path: Path) -> None:
     assert total(book, "visits").pure == 2
 
 
+def test_what_is_not_read_makes_no_other_data(book: Ledger, tmp_path: Path) -> None:
+    """A release that was written into the folder of its log began another account."""
+    visits = tmp_path / "visits"
+    visits.mkdir()
+    for name in ("1.parquet", "2.pq"):
+        (visits / name).write_bytes(b"PAR1")
+    first = book.dataset(visits)
+    (visits / "model").mkdir()
+    for name in ("model/model.json", "_SUCCESS", ".1.parquet.crc", "_old.parquet", "notes.txt"):
+        (visits / name).write_text("x")
+    assert book.dataset(visits) == first
+    (visits / "3.parquet").write_bytes(b"PAR1")
+    assert book.dataset(visits) != first
+
+
 def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: Path) -> None:
     for folder, name in (("a", "1.csv"), ("b", "1.csv"), ("c", "2.csv")):
         (tmp_path / folder).mkdir()

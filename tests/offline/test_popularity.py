@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from log_studies.simulate import simulate_log
+from log_studies.worlds import World, clinic, sepsis_simulator
 from offline_logs import SCHEMA, Person, log_of, random_person, worth_choosing
 
 from privrl.audit import audit_replay
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World, clinic, sepsis_simulator
 from privrl.offline import fit_policy
 from privrl.offline.behaviour import (
     Behaviour,
