@@ -361,13 +361,16 @@ class Method:
                     "window is for the samplers diffuse and concentrated, got "
                     f"{shown(self.sampler)}; noisy counts pay for a whole stream once."
                 )
-        refused = self.support or (self.kind.needs_counts and not self.kind.takes_cells)
-        if self._sampler.is_sparse and refused:
+        if self._sampler.is_sparse and self.support:
+            raise ValueError(
+                f"support must be left out for sampler={shown(self.sampler)}, because tables of "
+                "possible next states are small; or take noisy-counts:buffered."
+            )
+        if self._sampler.is_sparse and self.kind.needs_counts and not self.kind.takes_cells:
             takers = [name for name, kind in AGENTS.items() if kind.takes_cells]
             raise ValueError(
-                f"sampler must not be {shown(self.sampler)} with a known support, whose tables are "
-                f"small, nor for agents that need all counts, got agent={shown(self.agent)}; take "
-                f"noisy-counts:buffered, or agent={shown(takers[0])}."
+                f"sampler must release all counts for agent={shown(self.agent)}, got "
+                f"{shown(self.sampler)}; take noisy-counts:buffered, or agent={shown(takers[0])}."
             )
         if not self._sampler.releases_counts and (
             self.kind.needs_counts or self.rewards in ("noisy", "hat")
