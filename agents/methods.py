@@ -63,6 +63,7 @@ NO_PRIVACY = "non-private"
 
 _LONGEST_LABEL = 200  # characters
 _MOST = 1e6  # nats; no Dirichlet draw is calibrated to a larger budget
+_LARGEST_TABLE = 2**25  # cells of transitions up to which noise on each of them fits in memory
 _SPLIT_ORDER = 2.0  # Renyi order at which other targets are divided between two tables
 RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
@@ -691,7 +692,12 @@ def private_agent(
     check_is("relation", relation, Relation, hint="ReplaceEpisode(horizon) in privrl.costs is one")
     episodes = check_count("episodes", episodes)
     task = Task.of(facts, relation=relation, episodes=episodes, support=support)
-    method = Method(agent="sparse-psrl", support=support is not None)
+    cells = facts.n_states**2 * facts.n_actions
+    method = Method(
+        agent="sparse-psrl",
+        sampler="sparse-counts" if support is None and cells > _LARGEST_TABLE else "auto",
+        support=support is not None,
+    )
     agent = make_agent(method, task, [target], as_rng(rng), accountant=accountant)
     assert isinstance(agent, PSRL)
     agent.env = env

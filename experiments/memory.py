@@ -42,6 +42,8 @@ def check_memory(
         if method.support or method.is_sparse
         else ["make the possible next states public (support)"]
     )
+    if method.kind.takes_cells and not method.is_sparse and not method.support:
+        ways.append("take the sampler sparse-counts")
     if kept and method.lighter_sampler:
         ways.append(f"take the sampler {method.lighter_sampler}, which keeps a few tables")
     if kept:

@@ -250,7 +250,7 @@ def takes_cells(sampler: object) -> bool:
 
 def _owned(counts: ArrayLike | Cells) -> FloatArray | Cells:
     """Return numbers that no other code can write to: a copy, unless they are read-only."""
-    if isinstance(counts, Cells):
+    if type(counts) is Cells:  # a subclass may change what was checked
         return counts
     if (
         isinstance(counts, np.ndarray)

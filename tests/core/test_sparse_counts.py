@@ -3,13 +3,14 @@
 import math
 import tracemalloc
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP
-from privrl.agents import Transition
+from privrl.agents import PSRL, Transition
 from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.setup import TabularSetup
 from privrl.agents.sparse_psrl import SparsePSRL
@@ -328,9 +329,38 @@ def test_an_agent_learns_from_it() -> None:
     assert (float(mdp.policy_value(agent.policy)) - low) / (high - low) > 0.9
 
 
+def test_the_recommended_agent_takes_it_for_large_tables() -> None:
+    agents = [PSRL.private(_Ring(n), epsilon=1.0, episodes=4, rng=0) for n in (30, 2000)]
+    assert [type(agent.sampler) for agent in agents] == [NoisyCounts, SparseCounts]
+    large = agents[1].learn(4, rng=1)
+    assert large.policy.shape == (10, 2000)
+
+
+class _Ring(gym.Env[np.int64, np.int64]):
+    """Steps of any length below 10 along a ring."""
+
+    reward_range = (0.0, 1.0)
+    arrival_rewards = False
+
+    def __init__(self, size: int) -> None:
+        self.observation_space = gym.spaces.Discrete(size)
+        self.action_space = gym.spaces.Discrete(10)
+        self.horizon = 10
+        self._size, self._state = size, 0
+
+    def reset(self, *, seed: int | None = None, options: object = None):
+        super().reset(seed=seed)
+        self._state = 0
+        return np.int64(0), {}
+
+    def step(self, action: np.int64):
+        self._state = (self._state + int(action)) % self._size
+        return np.int64(self._state), float(action) / 9, False, False, {}
+
+
 def test_memory_is_asked_for_rows_alone() -> None:
     check_memory(SPARSE, (10_000, 10, 10_000), 2000)
-    with pytest.raises(ValueError, match="fit into memory"):
+    with pytest.raises(ValueError, match="take the sampler sparse-counts"):
         check_memory(Method(agent="sparse-psrl"), (10_000, 10, 10_000), 2000)
     with pytest.raises(ValueError, match="fit into memory"):
         check_memory(SPARSE, (10_000_000, 10, 10_000_000), 2000)
