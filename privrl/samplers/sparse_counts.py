@@ -302,7 +302,7 @@ class SparseCounts(PaidSampler):
 
 
 def halvings(users: Sequence[int]) -> tuple[int, ...]:
-    """Return the updates that release: the last one, and at most half of its data before it, etc.
+    """Return the updates that release: the last, the first with half of its data, and so on.
 
     Parameters
     ----------
@@ -311,9 +311,10 @@ def halvings(users: Sequence[int]) -> tuple[int, ...]:
     """
     data = np.cumsum(users)
     chosen = [len(data) - 1]
-    while data[chosen[-1]] > 0:
-        before = int(np.searchsorted(2 * data, data[chosen[-1]], side="right")) - 1
-        if before < 0 or data[before] == 0:
+    while chosen[-1] > 0:
+        last = chosen[-1]
+        before = min(int(np.searchsorted(2 * data, data[last])), last - 1)
+        if data[before] == 0:
             break
         chosen.append(before)
     return tuple(reversed(chosen))
