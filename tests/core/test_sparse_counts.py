@@ -212,11 +212,11 @@ def test_a_replaced_step_with_a_self_loop_is_paid_for(where: int) -> None:
 @pytest.mark.parametrize(
     ("users", "releases"),
     [
-        ((1,) * 41, (0, 1, 4, 9, 19, 40)),
+        ((1,) * 41, (0, 1, 2, 5, 10, 20, 40)),
         ((0, 1, 1, 2, 4, 8), (1, 2, 3, 4, 5)),
         ((3,), (0,)),
         ((0, 0), (1,)),
-        ((0, 9, 1), (2,)),
+        ((0, 9, 1), (1, 2)),
     ],
 )
 def test_halvings(users: tuple[int, ...], releases: tuple[int, ...]) -> None:
