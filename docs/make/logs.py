@@ -407,8 +407,7 @@ def _clinics() -> str:
 
 @_on_icu
 def _icu(world: World) -> str:
-    study = Study(sizes=_FEW.sizes)
-    results = pages.numbers("logs", lambda: _results("icu", study, [world]))
+    results = pages.numbers("logs", lambda: _results("icu", Study(), [world]))
     pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
     return "\n\n".join([_described([world]), _table(results)])
 
