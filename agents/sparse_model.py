@@ -159,8 +159,7 @@ class SparseModel:
                 noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
                 filled, rewarded = _chances(*noisy, support)
                 state, action, cell = np.nonzero(filled > _KEPT)
-                chance = filled[state, action, cell]
-                here = chance, noisy[0].counts[state, action, cell], chance
+                here = filled[state, action, cell], noisy[0].counts[state, action, cell]
             following = cell if support is None else support.next_states[state, action, cell]
             column = np.where(following == n_states, runs * n_states, run * n_states + following)
             row = (action * runs + run) * n_states + state
@@ -177,17 +176,9 @@ class SparseModel:
         return len(self._columns) * self._horizon
 
     def _lay_out(
-        self,
-        row: IntArray,
-        column: IntArray,
-        chance: FloatArray,
-        count: FloatArray,
-        firm: FloatArray,
+        self, row: IntArray, column: IntArray, chance: FloatArray, count: FloatArray
     ) -> None:
-        """Lay out the matrix: the cells of each row, then one entry for its unknown part.
-
-        ``firm`` are the chances for the policy to deploy.
-        """
+        """Lay out the matrix: the cells of each row, then one entry for its unknown part."""
         n_rows = int(np.prod(self._shape))
         rows = np.concatenate([row, np.arange(n_rows)])
         order = np.argsort(rows, kind="stable")
@@ -200,7 +191,6 @@ class SparseModel:
         self._is_cell[self._beyond] = False
         sorted_cells = order[order < len(row)]
         self._chance, self._count = chance[sorted_cells].astype(np.float64), count[sorted_cells]
-        self._firm = firm[sorted_cells].astype(np.float64)
         self._run_of_cell = (row[sorted_cells] // self._shape[2]) % self._shape[1]
 
     def _learn(self) -> None:
@@ -270,14 +260,14 @@ class SparseModel:
         transitions pays its mean reward once, if that is known, and the least reward for the rest
         of the episode.
         """
-        likely = self._firm > _LIKELY
-        empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._firm, 0.0), 1 - 1e-9)))
+        likely = self._chance > _LIKELY
+        empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
         of_unknown, lost = self._of_cells(unknown), unknown.astype(np.float64)
         worst = np.full(self._shape, self._n_columns - 1)
         matrices, rewards = [], []
         for least, least_paid in ((_LIKELY, _LIKELY), (_SURE, _KNOWN)):
-            counted = likely & (self._firm > least)
+            counted = likely & (self._chance > least)
             none = self._totals(counted.astype(np.float64)) <= 0
             counted |= likely & self._of_cells(none)
             weight = np.where(of_unknown, 0.0, self._count * counted)
@@ -301,7 +291,7 @@ class SparseModel:
         """
         n_actions, runs, n_states = self._shape
         weight = np.zeros(len(self._columns))
-        weight[self._is_cell] = np.where(self._firm > _LIKELY, self._count, 0.0)
+        weight[self._is_cell] = np.where(self._chance > _LIKELY, self._count, 0.0)
         row = np.repeat(np.arange(n_actions * runs * n_states), self._lengths)
         mine = (row // n_states) % runs == run
         state, action = row[mine] % n_states, row[mine] // (n_states * runs)
@@ -535,21 +525,21 @@ def _rewarded(
 
 def _of_cells(
     transition: SparsePosterior, run: int, paid: _Noisy
-) -> tuple[IntArray, IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], FloatArray]:
+) -> tuple[IntArray, IntArray, IntArray, tuple[FloatArray, FloatArray], FloatArray]:
     """Return what `_chances` does for a run of a sparse release, without the whole table.
 
     Returns
     -------
     state, action, cell : array of int, shape (n,)
         The cells that are probably filled.
-    here : (array, array, array), shape (n,)
-        Their chances while learning, their counts, and their chances for the policy to deploy.
+    here : (array, array), shape (n,)
+        Their chances and counts.
     rewarded : array, shape (S, A, width)
         Chances of the rewards.
     """
     n_states, n_actions, n_next = transition.shape[-3:]
     rows, size = n_states * n_actions, n_states * n_actions * n_next
-    place, bold, firm, count, unseen = _evidence(transition, run * size, (run + 1) * size)
+    place, ratio, count, unseen = _evidence(transition, run * size, (run + 1) * size)
     row, cell = np.divmod(place, n_next)
     state, shape = row // n_actions, (n_states, n_actions)
 
@@ -559,7 +549,7 @@ def _of_cells(
         return best
 
     rewards = paid.in_deviations
-    chance = _chance_of_ratio(bold, 0.0, np.array([size]), np.zeros(len(row), np.intp))
+    chance = _chance_of_ratio(ratio, unseen, np.array([size]), np.zeros(len(row), np.intp))
     rewarded, best = chance_filled(rewards), best_of(row, rows, chance).reshape(shape)
     played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), best)
     seen = played.max(axis=1)
@@ -568,63 +558,55 @@ def _of_cells(
     to, levels = _level(led_to), _level(best) * 3 + _level(seen)[:, None]
     number = np.outer(np.bincount(levels.ravel(), minlength=9), np.bincount(to, minlength=3))
     classes = _level(_second_best(row, chance, rows)) * 9 + _level(seen)[state] * 3 + to[cell]
-    chance = _chance_of_ratio(bold, 0.0, number.ravel(), classes)
-    sure = _chance_of_ratio(firm, unseen, number.ravel(), classes)
-    kept = np.flatnonzero(np.maximum(chance, sure) > _KEPT)
+    chance = _chance_of_ratio(ratio, unseen, number.ravel(), classes)
+    kept = np.flatnonzero(chance > _KEPT)
     return (
         state[kept],
         row[kept] % n_actions,
         cell[kept],
-        (chance[kept], count[kept], sure[kept]),
+        (chance[kept], count[kept]),
         _rewarded(rewards, rewarded, seen, best_of(row, rows, chance).reshape(shape)),
     )
 
 
 def _evidence(
     transition: SparsePosterior, first: int, last: int
-) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, float]:
+) -> tuple[IntArray, FloatArray, FloatArray, float]:
     """Return the cells of a part of the table that appeared, and how likely they are filled.
 
-    A filled cell is visited in half of the releases. While learning, mistakes cost little and
-    delays cost much: then evidence against a cell, such as releases without it, does not count.
+    A filled cell is visited in half of the releases.
 
     Returns
     -------
     place : array of int, shape (n,)
         Their places in the part.
-    bold : array, shape (n,)
-        Logarithm of the likelihood ratio of a filled and an empty cell, while learning.
-    firm : array, shape (n,)
-        The same for the policy to deploy.
+    ratio : array, shape (n,)
+        Logarithm of the likelihood ratio of a filled and an empty cell.
     count : array, shape (n,)
         Sums of noisy counts, each times the chance that it is not noise alone.
     unseen : float
-        What ``firm`` is for a cell that never appeared.
+        The logarithm for a cell that never appeared.
     """
     spike, slab = _densities()
     largest = max((float(each.max(initial=0)) for each in transition.evidence), default=0.0)
     slab = slab / np.log(1 + max(largest, 4.0))
     below = np.arange(_N_BINS) < (transition.threshold - _LOW) * _PER_DEVIATION + 1
     hidden = math.log(0.5 + 0.5 * float(slab[below].sum() / spike[below].sum()))
-    places, bolds, firms, counts = [], [], [], []
+    places, ratios, counts = [], [], []
     for cells, z in zip(transition.counts, transition.evidence, strict=True):
         mine = slice(*np.searchsorted(cells.places, [first, last]))
         bins = np.clip((z[mine] - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
         times = (slab / spike)[bins]
         places.append(cells.places[mine] - first)
-        ratio = np.minimum(np.log(0.5 + 0.5 * times), _MOST)
-        bolds.append(np.maximum(ratio, 0.0))
-        firms.append(ratio - hidden)
+        ratios.append(np.minimum(np.log(0.5 + 0.5 * times), _MOST) - hidden)
         counts.append(cells.amounts[mine] * times / (1 + times))
     unseen = hidden * len(places)
     if not places:
-        nothing = np.empty(0)
-        return np.empty(0, np.intp), nothing, nothing, nothing, 0.0
+        return np.empty(0, np.intp), np.empty(0), np.empty(0), 0.0
     place, which = np.unique(np.concatenate(places), return_inverse=True)
-    bold: FloatArray = np.bincount(which, np.concatenate(bolds))
-    firm: FloatArray = np.bincount(which, np.concatenate(firms)) + unseen
+    ratio: FloatArray = np.bincount(which, np.concatenate(ratios)) + unseen
     count: FloatArray = np.bincount(which, np.concatenate(counts))
-    return place, bold, firm, count, unseen
+    return place, ratio, count, unseen
 
 
 def _chance_of_ratio(

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.special import FloatArray
 from privrl.numerics.typing import IntArray
 
@@ -17,7 +19,7 @@ class Cells:
     Parameters
     ----------
     shape : tuple of int
-        Shape of the table.
+        Shape of the table: at least one axis.
     places : array of int, shape (n,)
         Sorted, distinct numbers of cells in the flat table.
     amounts : array, shape (n,)
@@ -26,8 +28,8 @@ class Cells:
     Raises
     ------
     ValueError
-        If there are not as many amounts as places, or a place is repeated, not in order or not in
-        the table.
+        If there are not as many amounts as places, a place is repeated, not in order or not in the
+        table, an array is masked, or the table has more cells than can be numbered.
     """
 
     shape: tuple[int, ...]
@@ -35,18 +37,20 @@ class Cells:
     amounts: FloatArray
 
     def __post_init__(self) -> None:
-        for name in ("places", "amounts"):  # nobody can write to what was checked
-            array = getattr(self, name).copy()
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        places = self.places
-        inside = places.size == 0 or (places[0] >= 0 and places[-1] < self.size)
+        shape = tuple(check_count("shape", each, least=0) for each in self.shape)
+        if not shape or math.prod(shape) > np.iinfo(np.intp).max:
+            raise ValueError(f"shape must be of a table with numbered cells, got {shape}.")
+        object.__setattr__(self, "shape", shape)
+        places = plain_array("places", self.places)
+        inside = places.size == 0 or (places.min() >= 0 and places.max() < self.size)
         whole = places.dtype.kind in "iu" and places.ndim == 1
         if not whole or not inside or not (places[1:] > places[:-1]).all():
             raise ValueError(
                 f"places must be rising whole numbers below {self.size}, the size of the table, "
                 "and are not; use Cells.added."
             )
+        object.__setattr__(self, "places", _kept(places, np.intp))
+        object.__setattr__(self, "amounts", _kept(plain_array("amounts", self.amounts), np.float64))
         if self.amounts.shape != places.shape:
             raise ValueError("amounts must be as many as places, and are not; use Cells.added.")
 
@@ -82,3 +86,9 @@ class Cells:
         flat = np.zeros(self.size)
         flat[self.places] = self.amounts
         return flat.reshape(self.shape)
+
+
+def _kept(array: NDArray[Any], kind: type) -> NDArray[Any]:
+    """Return a copy on memory that nobody can make writable."""
+    copied = np.array(array, kind)
+    return np.frombuffer(copied.tobytes(), kind).reshape(copied.shape)

@@ -47,6 +47,7 @@ from privrl.samplers.noisy_counts import NoisyPosterior, calibrated_sigma
 
 _EMPTY = 4.0  # empty cells of a row that appear in a release, on average
 _EMPTY_IN_ALL = 1e5  # and of a table, if that is more
+_MOST = 2.0**26  # cells that appear in a release, and damped ones: gigabytes soon after
 _ROOT_2 = math.nextafter(math.sqrt(2.0), 2)  # never below the root of 2
 
 
@@ -208,13 +209,21 @@ class SparseCounts(PaidSampler):
             raise ValueError(
                 f"counts must have the shape of the previous batches, {before}, got {counts.shape}."
             )
-        shape = counts.shape
+        new = Cells.of(counts)
+        shape = new.shape
         if self.damps and not (len(shape) >= 3 and shape[-1] >= shape[-3]):
             raise ValueError(
                 "counts must be of transitions, shape (..., states, actions, next states), where "
                 f"self-loops are damped, got {shape}."
             )
-        new = Cells.of(counts)
+        if not new.size:
+            raise ValueError(f"counts must be of a table with cells, got shape {shape}.")
+        drawn = math.prod(shape) * _far(shape) + math.prod(shape[:-1]) * self.damps
+        if drawn > _MOST:
+            raise ValueError(
+                f"counts must be of a smaller table, got shape {shape}: noise alone fills about "
+                f"{drawn:.2g} cells of it."
+            )
         check_batch(new.amounts, (), None)
         if self._waiting is not None:
             check_batch(self._waiting.plus(new).amounts, (), None)
@@ -302,7 +311,7 @@ class SparseCounts(PaidSampler):
 
 
 def halvings(users: Sequence[int]) -> tuple[int, ...]:
-    """Return the updates that release: the last, the first with half of its data, and so on.
+    """Return the updates that release: the last one, and at most half of its data before it, etc.
 
     Parameters
     ----------
@@ -311,10 +320,9 @@ def halvings(users: Sequence[int]) -> tuple[int, ...]:
     """
     data = np.cumsum(users)
     chosen = [len(data) - 1]
-    while chosen[-1] > 0:
-        last = chosen[-1]
-        before = min(int(np.searchsorted(2 * data, data[last])), last - 1)
-        if data[before] == 0:
+    while data[chosen[-1]] > 0:
+        before = int(np.searchsorted(2 * data, data[chosen[-1]], side="right")) - 1
+        if before < 0 or data[before] == 0:
             break
         chosen.append(before)
     return tuple(reversed(chosen))
@@ -322,8 +330,12 @@ def halvings(users: Sequence[int]) -> tuple[int, ...]:
 
 def threshold_of(shape: tuple[int, ...]) -> float:
     """Return the threshold, in deviations, for a table, shape (..., K)."""
-    far = min(max(_EMPTY / shape[-1], _EMPTY_IN_ALL / math.prod(shape)), 0.5)
-    return max(LEAST_THRESHOLD + 1e-9, NormalDist().inv_cdf(1 - far))
+    return max(LEAST_THRESHOLD + 1e-9, NormalDist().inv_cdf(1 - _far(shape)))
+
+
+def _far(shape: tuple[int, ...]) -> float:
+    """Return the part of empty cells that appear."""
+    return min(max(_EMPTY / shape[-1], _EMPTY_IN_ALL / math.prod(shape)), 0.5)
 
 
 def _loops(shape: tuple[int, ...]) -> IntArray:

@@ -2,6 +2,8 @@
 
 import math
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -186,6 +188,52 @@ def test_cells_are_in_order_and_in_the_table(places: list[int], amounts: list[fl
         Cells((3, 4), np.array(places), np.array(amounts, np.float64))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.zeros(0),
+        lambda: np.zeros((0, 5)),
+        lambda: np.zeros((5, 0)),
+        lambda: np.zeros(()),
+        lambda: Cells((), np.empty(0, np.intp), np.empty(0)),
+        lambda: Cells((3.0, 4), np.array([1]), np.array([1.0])),  # type: ignore[arg-type]
+        lambda: Cells((-3, -4), np.array([1]), np.array([1.0])),
+        lambda: Cells((2**40, 2**40), np.array([1]), np.array([1.0])),
+        lambda: Cells((2**27, 3), np.array([1]), np.array([1.0])),
+        lambda: Cells((3, 4), np.ma.array([1, 2, 2, 3], mask=[0, 0, 1, 0]), np.ones(4)),
+        lambda: Cells((3, 4), np.array([1, 2]), np.ma.array([1, 2], mask=[0, 1])),
+    ],
+)
+def test_tables_that_cannot_be_released_cost_nothing(make: Callable[[], Any]) -> None:
+    """They were charged, and the release failed or counted what a mask hides."""
+    accountant, sampler = RdpAccountant(), SparseCounts(sigma=2.0, releases=[0])
+    with pytest.raises(ValueError, match="must"):
+        draw(accountant, [(sampler, make())], rng())
+    assert not accountant.rdp.any()
+
+
+def test_unsigned_places_are_places() -> None:
+    """They were charged, then became floats beside the places of what waits."""
+    sampler = SparseCounts(sigma=2.0, releases=[1])
+    batch = Cells((3, 4), np.array([2], np.uint64), np.array([7.0]))
+    for _ in range(2):
+        (posterior,) = draw(RdpAccountant(), [(sampler, batch)], rng())
+    assert len(posterior.counts) == 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        batch.amounts.flags.writeable = True
+
+
+@pytest.mark.parametrize("sigma", [3e-5, 1e-4])
+def test_filled_and_empty_cells_have_the_same_least_value(sigma: float) -> None:
+    """On a grid of a few grains to a deviation, where one grain more would tell them apart."""
+    places = np.arange(0, 20_000, 2)
+    filled = Cells((4000, 5), places, np.zeros(len(places)))
+    (found,) = SparseCounts(sigma=sigma, releases=[0]).update(filled, rng(5)).counts
+    least = GRID * math.ceil(threshold_of(filled.shape) * on_grid(sigma / GRID))
+    for which in (0, 1):  # more than 1,000 cells each, of which more than a tenth are the least
+        assert found.amounts[found.places % 2 == which].min() == least
+
+
 @pytest.mark.parametrize("where", [0, 4])
 def test_a_replaced_step_with_a_self_loop_is_paid_for(where: int) -> None:
     """Two steps leave a self-loop: also into cells that were empty."""
@@ -212,11 +260,11 @@ def test_a_replaced_step_with_a_self_loop_is_paid_for(where: int) -> None:
 @pytest.mark.parametrize(
     ("users", "releases"),
     [
-        ((1,) * 41, (0, 1, 2, 5, 10, 20, 40)),
+        ((1,) * 41, (0, 1, 4, 9, 19, 40)),
         ((0, 1, 1, 2, 4, 8), (1, 2, 3, 4, 5)),
         ((3,), (0,)),
         ((0, 0), (1,)),
-        ((0, 9, 1), (1, 2)),
+        ((0, 9, 1), (2,)),
     ],
 )
 def test_halvings(users: tuple[int, ...], releases: tuple[int, ...]) -> None:
@@ -317,7 +365,6 @@ def test_an_episode_must_be_a_chain() -> None:
 SPARSE_SAMPLER = SparseCounts(sigma=1.0, releases=[0], table=DAMPED)
 
 
-@pytest.mark.slow
 def test_an_agent_learns_from_it() -> None:
     """As good as dense noise: 30 states, epsilon 10; the random policy has 0 and the best 1."""
     mdp = garnet(30, 3, 3, 20, 1)
