@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
@@ -270,6 +269,8 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 @cache
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version  # noqa: PLC0415 # it takes a quarter of NumPy's time
+
     return {name: version(name) for name in _PACKAGES}
 
 

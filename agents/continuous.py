@@ -26,7 +26,7 @@ from privrl.agents.schedules import Geometric
 from privrl.agents.training import Callback, Earned, Stretch
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.online import Belief, order_for
-from privrl.continuous.planning import MOST_ON_GRID, Grid
+from privrl.continuous.planning import MOST_ON_GRID, Grid, check_plannable
 from privrl.continuous.policy import ContinuousPolicy
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
@@ -141,6 +141,7 @@ class ContinuousAgent:
                 f"env must have at most {MOST_ON_GRID} numbers in a state to be planned in, got "
                 f"{schema.n_state}; pass bins, which may ignore some."
             )
+        check_plannable(schema)
         self._by_episode = isinstance(relation, ReplaceEpisode)
         if isinstance(relation, ReplaceEpisode) and relation.horizon < horizon:
             raise ValueError(

@@ -421,6 +421,12 @@ class Task:
     support: Support | None = None
     best_policy: NDArray[np.intp] | None = None  # for agents that need tables alone
 
+    @classmethod
+    def of(cls, facts: PublicFacts, **more: Any) -> "Task":
+        """Return a task with the public facts of an environment."""
+        named = ("n_states", "n_actions", "horizon", "reward_range", "terminates")
+        return cls(**{name: getattr(facts, name) for name in named}, **more)
+
 
 def make_agent(
     method: Method,
@@ -635,20 +641,12 @@ def private_agent(
             accountant=accountant,
             rng=rng,
         )
-    facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
+    facts = facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
     if relation is None:
         relation = ReplaceStep(arrival_rewards=facts.arrival_rewards)
     check_is("relation", relation, Relation, hint="ReplaceEpisode(horizon) in privrl.costs is one")
-    task = Task(
-        n_states=facts.n_states,
-        n_actions=facts.n_actions,
-        horizon=facts.horizon,
-        reward_range=facts.reward_range,
-        relation=relation,
-        episodes=check_count("episodes", episodes),
-        terminates=facts.terminates,
-        support=support,
-    )
+    episodes = check_count("episodes", episodes)
+    task = Task.of(facts, relation=relation, episodes=episodes, support=support)
     method = Method(agent="sparse-psrl", support=support is not None)
     agent = make_agent(method, task, [target], as_rng(rng), accountant=accountant)
     assert isinstance(agent, PSRL)
@@ -656,7 +654,8 @@ def private_agent(
     return agent
 
 
-def _facts_of_tables(mdp: TabularMDP, support: Support | None) -> PublicFacts:
+def facts_of_tables(mdp: TabularMDP, support: Support | None) -> PublicFacts:
+    """Return what is public where the tables are, and next states too if ``support`` is given."""
     low, high = mdp.reward_range
     terminates = bool(mdp.ends.any())
     if terminates and support is not None:  # then ends are states like others, and pay nothing

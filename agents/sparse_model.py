@@ -86,11 +86,14 @@ def _weights(
     likelihood is concave, so that bisection on a logarithmic scale finds the maximum.
     """
     least, most = np.full((len(seen), 1), 1e-8), np.full((len(seen), 1), 0.999)
+    gap, cells, each = slab - spike, seen.astype(np.float64), np.empty(seen.shape)
     for _ in range(40):
         weight = np.sqrt(least * most)
-        slope = (seen * ((slab - spike) / (weight * slab + (1 - weight) * spike))).sum(
-            axis=1, keepdims=True
-        )
+        np.multiply(weight, slab, out=each)
+        each += (1 - weight) * spike
+        np.divide(gap, each, out=each)
+        each *= cells
+        slope = each.sum(axis=1, keepdims=True)
         rises = slope + pseudo * (prior / weight - (1 - prior) / (1 - weight)) > 0
         least, most = np.where(rises, weight, least), np.where(rises, most, weight)
     return weight

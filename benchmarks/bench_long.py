@@ -54,4 +54,4 @@ def _learn(measure, what, kind, ratio, episodes):
     def learn(agent) -> None:
         learn_counts(agent, mdp, episodes, np.random.default_rng(1))
 
-    measure(what, learn, at=episodes, work=draws, setup=agent, rounds=2)
+    measure(what, learn, at=episodes, work=draws, setup=agent, rounds=1)

@@ -38,7 +38,7 @@ def test_default_sweep(measure, quick, tmp_path, workers):
     what = f"privrl sweep, {workers} worker{'s' * (workers > 1)}"
     sweep = ["-c", _PRIVRL, "sweep", "--force", "--workers", str(workers), "--out"]
     folders = iter(range(100))
-    _measure(measure, what, lambda: [*sweep, str(tmp_path / str(next(folders)))], rounds=2)
+    _measure(measure, what, lambda: [*sweep, str(tmp_path / str(next(folders)))], rounds=1)
 
 
 def _measure(measure, what, command, *, rounds):

@@ -8,8 +8,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from peers import CLOCK, Peer
@@ -29,7 +30,8 @@ _SIZES = ("num_envs", "runs", "n_states", "n_values", "n")  # parameters of test
 _STARTED_WITH = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
-class Measure(Protocol):
+@dataclass(frozen=True)
+class Measure:
     """Time a call and enter it as ``what``, of this file's group.
 
     Parameters
@@ -45,12 +47,17 @@ class Measure(Protocol):
     setup : callable, optional
         Makes fresh input before each call, outside the time.
     rounds : int, optional
-        How many calls, after one that is not counted; by default as many as 0.3 seconds
-        allow, at least five. A quick run makes one, and where they would be few, not the other.
+        How many calls; by default as many as 0.3 seconds allow, at least five, after one that is
+        not counted. Fewer than three are of something long, which needs no such call. A quick run
+        makes one.
     peak : callable, optional
         Returns how many bytes of memory a call took at the most; by default those that one more
         call asks for in this process, beside what was there before.
     """
+
+    benchmark: Any
+    group: str
+    quick: bool
 
     def __call__(
         self,
@@ -64,6 +71,18 @@ class Measure(Protocol):
         peak: Callable[[], float | None] | None = None,
     ) -> None:
         """Time it."""
+        self.benchmark.extra_info.update(group=self.group, what=what, at=at, work=work)
+        if setup is None and rounds is None:
+            self.benchmark(function)
+        else:
+            counted = 1 if self.quick else rounds or 5
+            self.benchmark.pedantic(
+                function,
+                setup=None if setup is None else lambda: ((setup(),), {}),
+                rounds=counted,
+                warmup_rounds=int((rounds or 5) >= 3),
+            )
+        self.benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -121,32 +140,7 @@ def quick(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def measure(benchmark: Any, request: pytest.FixtureRequest, quick: bool) -> Measure:
-    group = request.module.__name__.removeprefix("bench_")
-
-    def run(
-        what: str,
-        function: Callable[..., object],
-        *,
-        at: float | None = None,
-        work: float = 1.0,
-        setup: Callable[[], Any] | None = None,
-        rounds: int | None = None,
-        peak: Callable[[], float | None] | None = None,
-    ) -> None:
-        benchmark.extra_info.update(group=group, what=what, at=at, work=work)
-        if setup is None and rounds is None:
-            benchmark(function)
-        else:
-            counted = 1 if quick else rounds or 5
-            benchmark.pedantic(
-                function,
-                setup=None if setup is None else lambda: ((setup(),), {}),
-                rounds=counted,
-                warmup_rounds=0 if quick and (rounds or 5) < 3 else 1,
-            )
-        benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
-
-    return run
+    return Measure(benchmark, request.module.__name__.removeprefix("bench_"), quick)
 
 
 @pytest.fixture

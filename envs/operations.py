@@ -1,4 +1,7 @@
-"""Classical tasks of operations research: a stock, a machine and a queue."""
+"""Classical tasks of operations research: a stock, a machine and a queue.
+
+Each refuses arguments out of range by a ValueError.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,11 +47,6 @@ def inventory(
     TabularMDP
         With ``capacity + 1`` states and actions. Rewards are paid on arrival: the next stock shows
         what was sold.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -109,11 +107,6 @@ def machine_replacement(
     TabularMDP
         With 2 actions. At each step the best policy replaces from some state of wear on.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     References
     ----------
     .. [1] Puterman (1994), Markov Decision Processes, section 4.7.5.
@@ -171,11 +164,6 @@ def queue(
     TabularMDP
         With ``capacity + 1`` states. Rewards are the expected ones of an action: the next state
         does not show whether a job was done.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------

@@ -78,13 +78,7 @@ def ranges_of(ranges: str | None, space: Space[Any], name: str = "") -> list[Axi
 
 
 def check_ranges(ranges: str) -> list[Axis]:
-    """Return the ranges that a text spells, see `ranges_of`.
-
-    Raises
-    ------
-    ValueError
-        If the text cannot be read.
-    """
+    """Return the ranges that a text spells, see `ranges_of`; ValueError if it spells none."""
     check_is("ranges", ranges, str, hint="'-1:1,angle' is one")
     return [_axis(text.strip()) for text in ranges.split(",")]
 

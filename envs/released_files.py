@@ -147,13 +147,13 @@ def _read_files(folder: Path) -> tuple[Any, bytes]:
     if not folder.exists():
         raise FileNotFoundError(
             f"path must be a folder with {_PAGE} and {_TABLES}, got {str(folder)!r}, which does "
-            "not exist; save_released(path, released) writes one."
+            "not exist; save_released and privrl fit-model write one."
         )
     missing = [name for name in (_PAGE, _TABLES) if not (folder / name).is_file()]
     if missing:
         raise ValueError(
             f"path must be a folder with {_PAGE} and {_TABLES}, got {str(folder)!r} without "
-            f"{' and '.join(missing)}; save_released(path, released) writes one."
+            f"{' and '.join(missing)}; save_released and privrl fit-model write one."
         )
     text, raw = (folder / _PAGE).read_bytes(), (folder / _TABLES).read_bytes()
     try:

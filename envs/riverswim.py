@@ -4,13 +4,12 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP
-from privrl.envs.tabular_env import TabularEnv
+from privrl.envs.tabular_env import DrawnEnv
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray
@@ -124,7 +123,7 @@ def riverswim(n_states: int = 6, horizon: int = 30, variant: str = "osband") -> 
     return TabularMDP(transition, chosen.reward(n_states), start, horizon)
 
 
-class RiverSwimEnv(TabularEnv):
+class RiverSwimEnv(DrawnEnv):
     """RiverSwim as a Gymnasium environment, ``privrl/RiverSwim-v0``.
 
     Its attributes are those of `TabularEnv`.
@@ -142,8 +141,6 @@ class RiverSwimEnv(TabularEnv):
         If an argument is out of range.
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
-
     def __init__(
         self,
         *,
@@ -152,13 +149,8 @@ class RiverSwimEnv(TabularEnv):
         variant: str = "osband",
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(
-                f"render_mode must be None, 'ansi' or 'rgb_array', got {shown(render_mode)}; "
-                "None is fastest."
-            )
+        self._check_mode(render_mode)
         super().__init__(riverswim(n_states, horizon, variant))
-        self.render_mode = render_mode
         self._last_action: int | None = None
 
     def reset(
@@ -174,13 +166,7 @@ class RiverSwimEnv(TabularEnv):
         self._last_action = int(action)
         return seen
 
-    def render(self) -> str | NDArray[np.uint8] | None:
-        """Return the river as text or as a picture, whichever ``render_mode`` says."""
-        if self._state is None:
-            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
+    def _picture(self, state: int) -> str | NDArray[np.uint8]:
         if self.render_mode == "ansi":
-            return ansi(self.mdp, self._state, self._last_action)
-        if self.render_mode == "rgb_array":
-            return rgb_array(self.mdp.n_states, self._state, self._last_action)
-        gym.logger.warn("render() shows nothing unless the environment is made with a render_mode.")
-        return None
+            return ansi(self.mdp, state, self._last_action)
+        return rgb_array(self.mdp.n_states, state, self._last_action)

@@ -19,10 +19,8 @@ class TransitionRows:
 
     Parameters
     ----------
-    transition : array, shape (S, A, S)
-        Probabilities of the next state.
-    start : array, shape (S,)
-        Probabilities of the first state.
+    transition, start : array
+        As for `privrl.envs.rollouts.Simulator`.
 
     Attributes
     ----------

@@ -1,6 +1,7 @@
 """Any tabular MDP as a Gymnasium environment."""
 
 import copy
+from abc import ABC, abstractmethod
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -63,11 +64,7 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
     def __init__(
         self, mdp: TabularMDP | None = None, *, path: str | PathLike[str] | None = None
     ) -> None:
-        if (mdp is None) == (path is None):
-            raise ValueError(
-                f"mdp or path must be given, got {'neither' if mdp is None else 'both'}; "
-                "save_tables(path, mdp) makes a file of tables."
-            )
+        _check_one(("mdp", mdp), ("path", path), "save_tables(path, mdp) makes a file of tables")
         if path is not None:
             mdp = load_tables(path)
         hint = "TabularMDP(transition, reward, start, horizon) makes one of arrays"
@@ -140,6 +137,14 @@ def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums / sums[..., -1:]
 
 
+def _check_one(first: tuple[str, object], second: tuple[str, object], hint: str) -> None:
+    """Check that one of two arguments is given."""
+    (name, one), (other_name, other) = first, second
+    if (one is None) == (other is None):
+        got = "neither" if one is None else "both"
+        raise ValueError(f"{name} or {other_name} must be given, got {got}; {hint}.")
+
+
 def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
     """Return which states are never left and pay nothing."""
     states = np.arange(mdp.n_states)
@@ -149,7 +154,34 @@ def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
     return ends
 
 
-class ReleasedEnv(TabularEnv):
+class DrawnEnv(TabularEnv, ABC):
+    """A tabular environment that is drawn, as text or as a picture."""
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def _check_mode(self, render_mode: str | None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(
+                f"render_mode must be None, 'ansi' or 'rgb_array', got {shown(render_mode)}; "
+                "None is fastest."
+            )
+        self.render_mode = render_mode
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """Return the state as text or as a picture, whichever ``render_mode`` says."""
+        if self._state is None:
+            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
+        if self.render_mode is not None:
+            return self._picture(int(self._state))
+        gym.logger.warn("render() shows nothing unless the environment is made with a render_mode.")
+        return None
+
+    @abstractmethod
+    def _picture(self, state: int) -> str | NDArray[np.uint8]:
+        """Return a state in the form that ``render_mode`` says."""
+
+
+class ReleasedEnv(DrawnEnv):
     """Play a model that was released privately, ``privrl/Released-v0``.
 
     Observations are states and actions are numbered from 0; the last states are the outcomes,
@@ -191,8 +223,6 @@ class ReleasedEnv(TabularEnv):
     say.
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
-
     def __init__(
         self,
         path: str | PathLike[str] | None = None,
@@ -200,23 +230,18 @@ class ReleasedEnv(TabularEnv):
         released: Released | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(
-                f"render_mode must be None, 'ansi' or 'rgb_array', got {shown(render_mode)}; "
-                "None is fastest."
-            )
-        if (path is None) == (released is None):
-            raise ValueError(
-                f"path or released must be given, got {'neither' if path is None else 'both'}; "
-                "save_released(path, released) makes a folder of a model."
-            )
+        self._check_mode(render_mode)
+        _check_one(
+            ("path", path),
+            ("released", released),
+            "save_released(path, released) makes a folder of a model",
+        )
         if path is not None:
             released = load_released(path)
         check_is("released", released, Released, hint="load_released(path) reads one")
         assert released is not None
         self.released = released
         super().__init__(self.released.mdp)
-        self.render_mode = render_mode
         self._last: tuple[int, int, float] | None = None
 
     @property
@@ -240,16 +265,9 @@ class ReleasedEnv(TabularEnv):
         self._last = before, int(action), reward
         return state, reward, over, cut, info | self._mask(state)
 
-    def render(self) -> str | NDArray[np.uint8] | None:
-        """Return where actions lead from here, in the form that ``render_mode`` says."""
-        if self._state is None:
-            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
-        if self.render_mode == "ansi":
-            return ansi(self.released, self._state, self._steps, self._last)
-        if self.render_mode == "rgb_array":
-            return rgb_array(self.released, self._state, self._steps, self._last)
-        gym.logger.warn("render() shows nothing unless the environment is made with a render_mode.")
-        return None
+    def _picture(self, state: int) -> str | NDArray[np.uint8]:
+        draw = ansi if self.render_mode == "ansi" else rgb_array
+        return draw(self.released, state, self._steps, self._last)
 
     def _mask(self, state: np.int64) -> dict[str, Any]:
         admissible = self.released.admissible

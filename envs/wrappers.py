@@ -74,12 +74,8 @@ class FlattenActions(
     Parameters
     ----------
     env : gymnasium.Env
-        Environment whose action space is of the kinds that `FlattenDiscrete` takes.
-
-    Raises
-    ------
-    ValueError
-        If the action space is another, or has too many combinations to be numbered.
+        Environment whose action space is of the kinds that `FlattenDiscrete` takes, with no more
+        combinations than can be numbered.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -140,8 +136,7 @@ class Discretised(
     def __init__(self, env: gym.Env[Any, Any], bins: Sequence[ArrayLike]) -> None:
         check_is("env", env, gym.Env)
         space = env.observation_space
-        self._parts = parts_of(space)
-        coordinates = sum(not part.is_whole for part in self._parts)
+        coordinates = sum(not part.is_whole for part in parts_of(space))
         if not coordinates:
             raise ValueError(
                 f"env must have a Box observation space, got {space}; FlattenDiscrete numbers "
@@ -157,7 +152,9 @@ class Discretised(
         gym.utils.RecordConstructorArgs.__init__(self, bins=self._edges)
         super().__init__(env)
         edges = iter(self._edges)
-        self._sizes = [part.size if part.is_whole else len(next(edges)) + 1 for part in self._parts]
+        self._space = space
+        self._cuts = [(part, None if part.is_whole else next(edges)) for part in parts_of(space)]
+        self._sizes = [part.size if cut is None else len(cut) + 1 for part, cut in self._cuts]
         self.observation_space = _numbered(self._sizes)
 
     def observation(self, observation: Any) -> np.int64:
@@ -168,15 +165,14 @@ class Discretised(
         ValueError
             If a coordinate is NaN, or a whole one is outside its bounds.
         """
-        number, edges = 0, iter(self._edges)
-        values = values_of(self.env.observation_space, observation)
-        for value, part, size in zip(values, self._parts, self._sizes, strict=True):
-            if part.is_whole:
+        number, values = 0, values_of(self._space, observation)
+        for value, (part, cut), size in zip(values, self._cuts, self._sizes, strict=True):
+            if cut is None:
                 cell = _cell(part, value)
             elif math.isnan(value):
                 raise ValueError("observation must hold numbers, got NaN; look into the env.")
             else:
-                cell = bisect_right(next(edges), value)
+                cell = bisect_right(cut, value)
             number = number * size + cell
         return np.int64(number)
 

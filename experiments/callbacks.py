@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from importlib import import_module
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -131,12 +130,7 @@ class ProgressBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave it as it is."""
         self._over.set()
         if self._sweep is not None:

@@ -6,10 +6,11 @@ Importing this registers the environments: ``gymnasium.make("privrl/RiverSwim-v0
 from typing import TYPE_CHECKING, Any
 
 from privrl._registration import register_when_imported
-from privrl._version import __version__
 
 if TYPE_CHECKING:
     from privrl.numerics.randomness import secret_rng
+
+__version__ = "0.2.0"  # the build reads it without importing the package
 
 __all__ = ["__version__", "secret_rng"]
 

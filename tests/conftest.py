@@ -3,9 +3,12 @@
 One core a process, no verdict that depends on time or luck, and nobody's own ledger is touched.
 """
 
+import atexit
 import gc
 import math
 import os
+import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +23,16 @@ from turns import Turn
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(name, "1")  # as many processes run side by side as there are cores
+
+# What is compiled is kept, or else each process that a test starts compiles all of it again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Nothing that tests write has to outlive a crash: where memory serves as a disk, none waits.
+_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 1 << 32:
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="", dir=_MEMORY)
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
 # Else a third of the time of collection goes to looking for garbage where there is none.
 gc.set_threshold(100_000, 20, 100)

@@ -206,8 +206,7 @@ def _machine(results: Results) -> str:
     if loads:
         rows.append(
             "- Processes that wanted a core when each run started and ended: "
-            f"{'; '.join(loads)}. On a quiet machine it is about 0 and 1; more of them make "
-            "everything slower."
+            f"{'; '.join(loads)}. On a quiet machine it is 0 and 1."
         )
     rows.append(f"- Separate runs: {len(results.loads)}.")
     return "\n".join(rows)
@@ -463,7 +462,7 @@ def _sweep(results: Results) -> str:
     ):
         rate = results.rate("sweep", what)
         best = None if at_best is None else _faster(results.rate("sweep", at_best), loop)
-        jobs = "not measured" if rate is None else f"{rate:.3g}"
+        jobs = "not measured" if rate is None else _digits(rate)
         rows.append([label, jobs, _ratio(_faster(rate, alone)), _ratio(best) if at_best else ""])
     header = ["workers", "jobs/s", "to one process", "a loop that needs only a core"]
     return pages.table(header, rows)

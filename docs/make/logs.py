@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import product
 from statistics import mean
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import pages
 import pandas as pd
-from scipy import sparse
-
-from privrl.envs import Released, TabularMDP, riverswim
-from privrl.experiments.logs.plots import scores_by_persons
-from privrl.experiments.logs.report import (
+from log_studies.plots import scores_by_persons
+from log_studies.report import (
     Cell,
     budget_text,
     cells,
@@ -31,16 +29,20 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.study import Condition, Study, run_study
-from privrl.experiments.logs.worlds import (
+from log_studies.simulate import simulate_log
+from log_studies.study import Condition, Study, run_study
+from log_studies.worlds import (
     BEHAVIOURS,
+    Behaviour,
     World,
     clinics,
     icu_world,
     sepsis_simulator,
     ward,
 )
+from scipy import sparse
+
+from privrl.envs import Released, TabularMDP, riverswim
 from privrl.files.files import save_all, table_writer
 from privrl.offline import LoggedPolicy, evaluate_policy, fit_model, fit_policy, plan_for
 
@@ -289,72 +291,95 @@ class _Worth:
 
 def _coverage() -> str:
     """How often the bounds of a fitted policy, and of a given one, hold: by world."""
+    found = [
+        row for each in _covered() for run in range(each.runs) for row in _intervals(each, run)
+    ]
+    intervals = pd.DataFrame(found)
+    save_all(_KEPT, {"coverage.csv": table_writer(intervals)})
+    intervals["held"] = intervals["true"].between(intervals["lower"], intervals["upper"])
+    intervals["width"] = intervals["upper"] - intervals["lower"]
     rows = []
-    for name, mdp, chances, persons, runs in _covered():
-        n_states = len(chances)
-        worth = _Worth(mdp) if isinstance(mdp, World) else None
-        even = (chances == chances.max(axis=1, keepdims=True)) | (chances == 0)
-        uniform = bool(even.all())
-        known = {"admissible": chances > 0, "behaviour": "uniform" if uniform else chances}
-        own: list[tuple[bool, float]] = []
-        given: list[tuple[bool, float]] = []
-        exact: list[float] = []
-        for run in range(runs):
-            rng = np.random.default_rng([run, 29])
-            log, others = (simulate_log(mdp, chances, persons, rng) for _ in range(2))
-            for budget in _BUDGETS:
-                for told in ({}, known):
-                    fitted = fit_policy(log, epsilon=budget, rng=rng, **told)
-                    true = _exactly(mdp, worth, fitted.action, chances)
-                    if fitted.value is not None:
-                        held = fitted.value.lower <= true <= fitted.value.upper
-                        own.append((held, fitted.value.upper - fitted.value.lower))
-                action = np.atleast_2d(fitted.action)[0][:n_states]
-                if log.step_rewards == (0.0, 0.0):
-                    seen = evaluate_policy(
-                        others, action, epsilon=budget, confidence=0.975, rng=rng, **known
-                    )
-                    true = _exactly(mdp, worth, action, chances)
-                    given.append((seen.lower <= true <= seen.upper, seen.upper - seen.lower))
-                    if budget is None:
-                        exact.append(seen.upper - seen.lower)
-        shown = [
-            [f"{100 * np.mean([h for h, _ in each]):.0f} %", f"{np.mean([w for _, w in each]):.3g}"]
-            if each
-            else ["-", "-"]
-            for each in (own, given)
-        ]
-        rows.append([name, f"{persons:,}", *shown[0], *shown[1],
-                     f"{np.mean(exact):.3g}" if exact else "-"])  # fmt: skip
-        print(" ", *rows[-1], flush=True)
+    for world, of_world in intervals.groupby("world", sort=False):
+        of = dict(list(of_world.groupby("of")))
+        exact = of["given"].query("epsilon == inf")["width"] if "given" in of else []
+        shown = [cell for each in ("untold", "told", "given") for cell in _held(of.get(each))]
+        rows.append([world, *shown, f"{np.mean(exact):.3g}" if len(exact) else "-"])
     header = (
-        "world | persons | own value, covered | width | given policy, covered | width | "
-        "width, no privacy"
+        "world | own value, untold: covered | width | told: covered | width | "
+        "given policy: covered | width | width, no privacy"
     )
     return pages.table(header, rows) + (
-        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values without "
-        "public facts, and with actions and propensities known; given policies with both, from as "
-        f"many other persons. Votes state no value. {_UNIT}"
+        "\n\nIntervals of 95 %, from 10,000 persons, without privacy and at ε = 10, 1 and 0.1. Own "
+        "values *untold*, without public facts, or *told* the actions and propensities; those of "
+        "given policies are told both, from 10,000 other persons. Votes state no value, and "
+        f"`evaluate_policy` is not for steps that pay. {_UNIT}"
     )
 
 
-def _covered() -> Iterator[tuple[str, World | TabularMDP, np.ndarray, int, int]]:
+def _held(intervals: pd.DataFrame | None) -> list[str]:
+    """Return how often intervals held, and their mean width."""
+    if intervals is None:
+        return ["-", "-"]
+    share, width = 100 * intervals["held"].mean(), intervals["width"].mean()
+    return [f"{share:.0f} % of {len(intervals)}", f"{width:.3g}"]
+
+
+class _Covered(NamedTuple):
+    """A world, and the behaviour policy of its logs."""
+
+    name: str
+    mdp: World | TabularMDP
+    chances: np.ndarray
+    runs: int
+
+
+def _covered() -> Iterator[_Covered]:
     world = sepsis_simulator()
     even = world.behaviour("uniform")
     for random in (0.05, 0.15, 0.5, 0.8):
         chances = random * even + (1 - random) * world.expert
-        yield f"sepsis simulator, {_RANDOM[random]}", world, chances, 10_000, 4
+        runs = 40 if random < 0.5 else 8  # intervals are narrow there, and alike at all budgets
+        yield _Covered(f"sepsis simulator, {_RANDOM[random]}", world, chances, runs)
     for world in clinics("judged"):
-        yield f"{world.name}, half expert", world, world.behaviour("half-expert"), 10_000, 4
+        yield _Covered(f"{world.name}, half expert", world, world.behaviour("half-expert"), 8)
     if _there():
         world = icu_world(_WHEEL)
-        yield "ICU-Sepsis, uniform", world, world.behaviour("uniform"), 10_000, 4
-        yield "ICU-Sepsis, half expert", world, world.behaviour("half-expert"), 10_000, 4
+        yield _Covered("ICU-Sepsis, uniform", world, world.behaviour("uniform"), 8)
+        yield _Covered("ICU-Sepsis, half expert", world, world.behaviour("half-expert"), 8)
     for name, mdp, runs in (
         ("RiverSwim 6", riverswim(6, horizon=20), 12),
-        ("Taxi", TabularMDP.from_gymnasium(gym.make("Taxi-v4")), 1),
+        ("Taxi", TabularMDP.from_gymnasium(gym.make("Taxi-v4")), 3),
     ):
-        yield name, mdp, np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions), 10_000, runs
+        yield _Covered(name, mdp, np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions), runs)
+
+
+def _intervals(covered: _Covered, run: int) -> list[dict[str, object]]:
+    """Return the intervals of the policies that are fitted to one log, and the true values."""
+    name, mdp, chances, _ = covered
+    worth = _Worth(mdp) if isinstance(mdp, World) else None
+    even = (chances == chances.max(axis=1, keepdims=True)) | (chances == 0)
+    known = {"admissible": chances > 0, "behaviour": "uniform" if even.all() else chances}
+    rng = np.random.default_rng([run, 29])
+    log, others = (simulate_log(mdp, chances, 10_000, rng) for _ in range(2))
+    rows: list[dict[str, object]] = []
+
+    def add(of: str, budget: float | None, kind: str, action: np.ndarray, said: Any) -> None:
+        true = _exactly(mdp, worth, action, chances)
+        bounds = {"lower": said.lower, "true": true, "upper": said.upper}
+        of_run = {"world": name, "run": run, "of": of, "epsilon": _number(budget), "kind": kind}
+        rows.append(of_run | bounds)
+
+    for budget in _BUDGETS:
+        for of, told in (("untold", {}), ("told", known)):
+            fitted = fit_policy(log, epsilon=budget, rng=rng, **told)
+            if fitted.value is not None:
+                add(of, budget, fitted.kind, fitted.action, fitted.value)
+        if log.step_rewards == (0.0, 0.0):
+            action = np.atleast_2d(fitted.action)[0][: len(chances)]
+            options = {"epsilon": budget, "confidence": 0.975, "rng": rng}
+            add("given", budget, "", action, evaluate_policy(others, action, **options, **known))
+    print("  coverage", name, run, flush=True)
+    return rows
 
 
 def _exactly(
@@ -559,21 +584,15 @@ def _estimates() -> str:
         for seed, states in ((301, 30), (302, 100), (303, 240))
     ]
     care = [*clinics("judged"), *([icu_world(_WHEEL)] if _there() else [])]
-    found = []
-    for world in [*care, *wards]:
-        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000, 200_000), range(2)):
-            rng = np.random.default_rng([zlib.crc32(world.name.encode()), persons, run])
-            chances = world.behaviour(treatment)
-            before = _worth(world, np.full(world.n_states, -1), chances)
-            log = simulate_log(world, chances, persons, rng)
-            known = "uniform" if treatment == "uniform" else None
-            options = {"admissible": world.admissible, "behaviour": known, "rng": rng}
-            for epsilon in (None, 10.0, 1.0, 0.1):
-                told = fit_policy(log, epsilon=epsilon, **options)
-                true = _worth(world, told.action, chances)
-                found.append(_told(told, before, true, private=epsilon is not None))
-        print("  estimates", world.name, len(found), flush=True)
+    sizes = (2000, 20_000, 200_000)
+    found = [
+        row
+        for world in [*care, *wards]
+        for treatment, persons, run in product(BEHAVIOURS, sizes, range(2))
+        for row in _stated(world, treatment, persons, run)
+    ]
     results = pd.DataFrame(found)
+    save_all(_KEPT, {"estimates.csv": table_writer(results)})
     lines = [
         [
             str(kind),
@@ -593,6 +612,25 @@ def _estimates() -> str:
         "treatment with all known, half-expert treatment with chances unknown; 2 logs each. Gains: "
         f"median, and 5 to 95 in 100. {_UNIT}"
     )
+
+
+def _stated(world: World, treatment: Behaviour, persons: int, run: int) -> list[dict[str, object]]:
+    """Return what of the words of policies about themselves is true, of those of one log."""
+    rng = np.random.default_rng([zlib.crc32(world.name.encode()), persons, run])
+    chances = world.behaviour(treatment)
+    before = _worth(world, np.full(world.n_states, -1), chances)
+    log = simulate_log(world, chances, persons, rng)
+    known = "uniform" if treatment == "uniform" else None
+    options = {"admissible": world.admissible, "behaviour": known, "rng": rng}
+    rows = []
+    for epsilon in _BUDGETS:
+        told = fit_policy(log, epsilon=epsilon, **options)
+        true = _worth(world, told.action, chances)
+        of_log = {"world": world.name, "treatment": treatment, "persons": persons, "run": run}
+        rows.append(of_log | {"epsilon": _number(epsilon)}
+                    | _told(told, before, true, private=epsilon is not None))  # fmt: skip
+    print("  estimates", world.name, treatment, persons, run, flush=True)
+    return rows
 
 
 def _told(told: LoggedPolicy, before: float, true: float, *, private: bool) -> dict[str, object]:

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pages
+from log_studies.report import budget_text
+from log_studies.simulate import simulate_log
+from log_studies.worlds import World, clinics, sepsis_simulator
 from scipy.stats import wasserstein_distance
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
 from privrl.envs import Released, TabularMDP, riverswim
-from privrl.experiments.logs.report import budget_text
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World, clinics, sepsis_simulator
 from privrl.offline import fit_model
 from privrl.offline.synthetic import synthetic_log
 

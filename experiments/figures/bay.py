@@ -148,6 +148,6 @@ def _caption_4(table: pd.DataFrame) -> str:
     )
 
 
-BAY_FIG2 = Figure(id="bay-fig2", compute=_compute_2, draw=draw, caption=_caption_2)
-BAY_FIG3 = Figure(id="bay-fig3", compute=_compute_3, draw=draw, caption=_caption_3)
-BAY_FIG4 = Figure(id="bay-fig4", compute=_compute_4, draw=draw, caption=_caption_4)
+BAY_FIG2 = Figure("bay-fig2", _compute_2, draw, _caption_2)
+BAY_FIG3 = Figure("bay-fig3", _compute_3, draw, _caption_3)
+BAY_FIG4 = Figure("bay-fig4", _compute_4, draw, _caption_4)

@@ -96,4 +96,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-BAY_FIG1 = Figure(id="bay-fig1", compute=_compute, draw=_draw, caption=_caption)
+BAY_FIG1 = Figure("bay-fig1", _compute, _draw, _caption)

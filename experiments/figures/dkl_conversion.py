@@ -58,4 +58,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG8 = Figure(id="dkl-fig8", compute=_compute, draw=_draw, caption=_caption)
+DKL_FIG8 = Figure("dkl-fig8", _compute, _draw, _caption)

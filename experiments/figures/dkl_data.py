@@ -112,9 +112,7 @@ def _caption_table(table: pd.DataFrame) -> str:
     )
 
 
-DKL_TABLE1 = Figure(
-    id="dkl-table1", compute=_compute_table, draw=_draw_table, caption=_caption_table
-)
+DKL_TABLE1 = Figure("dkl-table1", _compute_table, _draw_table, _caption_table)
 
 
 # Figures 4, 5, 9 and 10 -----------------------------------------------------------------------

@@ -154,7 +154,7 @@ def _caption_6(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG6 = Figure(id="dkl-fig6", compute=_compute_6, draw=_draw_6, caption=_caption_6)
+DKL_FIG6 = Figure("dkl-fig6", _compute_6, _draw_6, _caption_6)
 
 
 # Figures 7 and 11 -----------------------------------------------------------------------------

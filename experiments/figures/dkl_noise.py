@@ -103,4 +103,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DKL_NOISE_EXAMPLE = Figure(id="dkl-noise-example", compute=_compute, draw=_draw, caption=_caption)
+DKL_NOISE_EXAMPLE = Figure("dkl-noise-example", _compute, _draw, _caption)

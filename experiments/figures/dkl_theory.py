@@ -77,7 +77,7 @@ def _caption_1(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG1 = Figure(id="dkl-fig1", compute=_compute_1, draw=_draw_1, caption=_caption_1)
+DKL_FIG1 = Figure("dkl-fig1", _compute_1, _draw_1, _caption_1)
 
 
 # Figure 2 -----------------------------------------------------------------------------------
@@ -159,4 +159,4 @@ def _caption_2(table: pd.DataFrame) -> str:
     )
 
 
-DKL_FIG2 = Figure(id="dkl-fig2", compute=_compute_2, draw=_draw_2, caption=_caption_2)
+DKL_FIG2 = Figure("dkl-fig2", _compute_2, _draw_2, _caption_2)

@@ -232,4 +232,4 @@ def _ahead_from(table: pd.DataFrame, order: float) -> float:
     return float(claim.epsilon.iloc[len(behind) - 1 - behind[::-1].index(True) + 1])
 
 
-DKL_FIG3 = Figure(id="dkl-fig3", compute=_compute_3, draw=_draw_3, caption=_caption_3)
+DKL_FIG3 = Figure("dkl-fig3", _compute_3, _draw_3, _caption_3)

@@ -131,7 +131,7 @@ def _caption_1(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG1 = Figure(id="dps-fig1", compute=_compute_1, draw=_draw_1, caption=_caption_1)
+DPS_FIG1 = Figure("dps-fig1", _compute_1, _draw_1, _caption_1)
 
 
 # The example of section 3.3 -------------------------------------------------------------------
@@ -203,6 +203,4 @@ def _caption_example(table: pd.DataFrame) -> str:
     )
 
 
-DPS_EXAMPLE = Figure(
-    id="dps-example", compute=_compute_example, draw=_draw_example, caption=_caption_example
-)
+DPS_EXAMPLE = Figure("dps-example", _compute_example, _draw_example, _caption_example)

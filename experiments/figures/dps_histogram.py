@@ -172,4 +172,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG2 = Figure(id="dps-fig2", compute=_compute, draw=_draw, caption=_caption)
+DPS_FIG2 = Figure("dps-fig2", _compute, _draw, _caption)

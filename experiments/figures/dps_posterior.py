@@ -130,4 +130,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG5 = Figure(id="dps-fig5", compute=_compute, draw=_draw, caption=_caption)
+DPS_FIG5 = Figure("dps-fig5", _compute, _draw, _caption)

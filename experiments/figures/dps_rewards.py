@@ -142,4 +142,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-DPS_FIG4 = Figure(id="dps-fig4", compute=_compute, draw=_draw, caption=_caption)
+DPS_FIG4 = Figure("dps-fig4", _compute, _draw, _caption)

@@ -83,9 +83,7 @@ def _caption_frontier(table: pd.DataFrame) -> str:
     )
 
 
-OURS_FRONTIER = Figure(
-    id="ours-frontier", compute=_compute_frontier, draw=_draw_frontier, caption=_caption_frontier
-)
+OURS_FRONTIER = Figure("ours-frontier", _compute_frontier, _draw_frontier, _caption_frontier)
 
 
 # Schedules ----------------------------------------------------------------------------------
@@ -166,9 +164,7 @@ def _caption_schedule(table: pd.DataFrame) -> str:
     )
 
 
-OURS_SCHEDULE = Figure(
-    id="ours-schedule", compute=_compute_schedule, draw=_draw_schedule, caption=_caption_schedule
-)
+OURS_SCHEDULE = Figure("ours-schedule", _compute_schedule, _draw_schedule, _caption_schedule)
 
 
 # Users --------------------------------------------------------------------------------------
@@ -255,6 +251,4 @@ def _caption_users(table: pd.DataFrame) -> str:
     )
 
 
-OURS_USERS = Figure(
-    id="ours-users", compute=_compute_users, draw=_draw_users, caption=_caption_users
-)
+OURS_USERS = Figure("ours-users", _compute_users, _draw_users, _caption_users)

@@ -128,4 +128,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-OURS_EXACT = Figure(id="ours-exact", compute=_compute, draw=_draw, caption=_caption)
+OURS_EXACT = Figure("ours-exact", _compute, _draw, _caption)

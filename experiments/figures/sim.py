@@ -93,4 +93,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_FIG1 = Figure(id="sim-fig1", compute=_compute, draw=_draw, caption=_caption)
+SIM_FIG1 = Figure("sim-fig1", _compute, _draw, _caption)

@@ -152,4 +152,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_FIG2 = Figure(id="sim-fig2", compute=_compute, draw=_draw, caption=_caption)
+SIM_FIG2 = Figure("sim-fig2", _compute, _draw, _caption)

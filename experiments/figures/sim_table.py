@@ -87,4 +87,4 @@ def _caption(table: pd.DataFrame) -> str:
     )
 
 
-SIM_TABLE1 = Figure(id="sim-table1", compute=_compute, draw=_draw, caption=_caption)
+SIM_TABLE1 = Figure("sim-table1", _compute, _draw, _caption)

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,12 +65,10 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     policy = Policy.from_dict(page) if "states" in page else None  # or one for continuous states
     length = "" if policy is None else f" of at most {policy.horizon} steps"
     sections = [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"An agent ({method['label']}) was trained on {spec['env']} for "
-                f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
-            ),
+            f"An agent ({method['label']}) was trained on {spec['env']} for "
+            f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
         ),
         promise(
             statement["guarantee"],
@@ -90,7 +88,7 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     parts = policy_parts(policy.actions, names, actions, "policy.json")
     if image := found.files.get("policy.png"):  # which has a grid world's map
         parts = (Picture(image, f"The policy in {spec['env']}, as in policy.png."), *parts[1:])
-    sections.append(Section("Policy", parts))
+    sections.append(Section.of("Policy", *parts))
     return f"Private training: {spec['env']}", sections
 
 
@@ -118,16 +116,30 @@ def _called(policy: Policy, action: int) -> str:
     return f"action {name}" if name.isdecimal() else name
 
 
+class _Reward(NamedTuple):
+    """How a sweep's rewards are shown: divided by a scale, and beside some levels."""
+
+    scale: float
+    name: str
+    levels: tuple[Level, ...]
+    is_share: bool
+
+    @classmethod
+    def of(cls, optimum: float, chance: float | None) -> "_Reward":
+        """Show shares of the optimum; earlier versions did not write what chance earns."""
+        is_share = optimum > 0
+        scale = optimum if is_share else 1.0
+        levels: tuple[Level, ...] = (Level("optimum", 1.0, "dotted"),) if is_share else ()
+        levels += () if chance is None else (Level("random actions", chance / scale, "dashed"),)
+        name = "reward, share of the optimum" if is_share else "reward of an episode"
+        return cls(scale, name, levels, is_share)
+
+
 def sweep(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a sweep."""
     spec, optimum = found.statement["spec"], float(found.statement["optimal_value"])
     results, curves = _frame(found.files["results.csv"]), _frame(found.files["curves.csv"])
-    is_share = optimum > 0
-    scale = optimum if is_share else 1.0
-    reward = "reward, share of the optimum" if is_share else "reward of an episode"
-    chance = found.statement.get("random_value")  # earlier versions did not write it
-    levels: tuple[Level, ...] = (Level("optimum", 1.0, "dotted"),) if is_share else ()
-    levels += () if chance is None else (Level("random actions", chance / scale, "dashed"),)
+    reward = _Reward.of(optimum, found.statement.get("random_value"))
     methods = results["method"].nunique()
     budgets = sorted(e for e in results["epsilon"].unique() if math.isfinite(e))
     unit = spec["relation"]
@@ -135,24 +147,16 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
     if unit == "paper-step":
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     sections = [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"Reward on {spec['env']} within a privacy budget for a whole run: {methods} "
-                f"methods at {len(budgets)} budgets, {spec['runs']} runs each of "
-                f"{spec['episodes']:,} episodes of {spec['horizon']} steps.",
-                *explained([method["label"] for method in spec["methods"]]),
-            ),
+            f"Reward on {spec['env']} within a privacy budget for a whole run: {methods} "
+            f"methods at {len(budgets)} budgets, {spec['runs']} runs each of "
+            f"{spec['episodes']:,} episodes of {spec['horizon']} steps.",
+            *explained([method["label"] for method in spec["methods"]]),
         ),
-        Section(HEADING, tuple(said)),
-        Section(
-            "Reward at each budget",
-            _kept(results, spec, scale, reward, levels, is_share=is_share),
-        ),
-        Section(
-            "Learning curves",
-            tuple(_curves(curves, spec, scale, reward, levels, is_share=is_share)),
-        ),
+        Section.of(HEADING, *said),
+        Section.of("Reward at each budget", *_kept(results, spec, reward)),
+        Section.of("Learning curves", *_curves(curves, spec, reward)),
     ]
     return f"Privacy and reward: {spec['env']}", sections
 
@@ -191,9 +195,9 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
         f"{runs} run{'s' * (runs != 1)} each: 0 is random actions, 1 the optimum."
     )
     sections = [
-        Section("Summary", (asked, *explained(list(made.names.values())))),
-        Section(HEADING, tuple(said)),
-        Section("Results", tuple(parts)),
+        Section.of("Summary", asked, *explained(list(made.names.values()))),
+        Section.of(HEADING, *said),
+        Section.of("Results", *parts),
     ]
     return "Private agents on a suite of tasks", sections
 
@@ -240,13 +244,9 @@ def _dots(
 def _kept(
     results: pd.DataFrame,
     spec: Mapping[str, Any],
-    scale: float,
-    reward: str,
-    beside: tuple[Level, ...],
-    *,
-    is_share: bool,
+    reward: _Reward,
 ) -> tuple[Part, ...]:
-    kept = results.assign(kept=results["total_reward"] / results["episodes"] / scale)
+    kept = results.assign(kept=results["total_reward"] / results["episodes"] / reward.scale)
     looks = looks_of(results)
     series: list[Series] = []
     levels: list[Level] = []
@@ -276,22 +276,22 @@ def _kept(
                 marker=_MARKERS[style["marker"]],
             )
         )
-    levels += beside
+    levels += reward.levels
     order = budget_name(spec["delta"], spec["renyi_order"])
     picture = Chart(
         "lines",
         "Reward at each privacy budget of a whole run; further left is more private. Bands are "
         "95 % confidence intervals of the mean over runs. The table has each budget as (ε, δ).",
         x=f"privacy budget ε (nats, {order})",
-        y=reward,
+        y=reward.name,
         series=tuple(series),
         levels=tuple(levels),
         log_x=True,
-        from_zero=is_share,
+        from_zero=reward.is_share,
     )
     table = Table(
         "Means over runs, of each method at each budget",
-        ("method", f"budget ε ({order})", f"ε at δ = {spec['delta']!r}", reward, "95 % ±",
+        ("method", f"budget ε ({order})", f"ε at δ = {spec['delta']!r}", reward.name, "95 % ±",
          "regret", "draws", "runs"),
         tuple(rows),
     )  # fmt: skip
@@ -301,11 +301,7 @@ def _kept(
 def _curves(
     curves: pd.DataFrame,
     spec: Mapping[str, Any],
-    scale: float,
-    reward: str,
-    levels: tuple[Level, ...],
-    *,
-    is_share: bool,
+    reward: _Reward,
 ) -> Iterator[Part]:
     budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
     none = [
@@ -321,11 +317,11 @@ def _curves(
     )
     for method in methods[:_PANELS]:
         lines = [
-            _curve(rows, float(rows["epsilon"].iloc[0]), budgets, scale)
+            _curve(rows, float(rows["epsilon"].iloc[0]), budgets, reward.scale)
             for _, rows in curves[curves["method"] == method].groupby("epsilon")
         ]
         beside = [
-            _curve(rows, math.inf, budgets, scale, str(other))
+            _curve(rows, math.inf, budgets, reward.scale, str(other))
             for other, rows in curves[curves["method"].isin(none[:1])].groupby("method")
             if other != method
         ]
@@ -333,10 +329,10 @@ def _curves(
             "lines",
             f"Learning curves of {method}, at each budget ε (nats, {kind}).",
             x="episode",
-            y=reward,
+            y=reward.name,
             series=(*lines, *beside),
-            levels=levels,
-            from_zero=is_share,
+            levels=reward.levels,
+            from_zero=reward.is_share,
         )
     if len(methods) > _PANELS:
         yield f"And {len(methods) - _PANELS} more methods, in curves.csv."
@@ -363,13 +359,11 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     how_far = "" if share is None else (
         f" That is {100 * share:.3g} % of the way from random actions to the optimum."
     )  # fmt: skip
-    return Section(
+    return Section.of(
         "Policy value",
-        (
-            "Expected return of an episode, computed from the environment's public tables: "
-            f"{worth['policy']:.4g} for the released policy, {worth['optimum']:.4g} for the best "
-            f"policy, and {worth['random']:.4g} for random actions.{how_far if span > 0 else ''}",
-        ),
+        "Expected return of an episode, computed from the environment's public tables: "
+        f"{worth['policy']:.4g} for the released policy, {worth['optimum']:.4g} for the best "
+        f"policy, and {worth['random']:.4g} for random actions.{how_far if span > 0 else ''}",
     )
 
 
@@ -403,7 +397,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, drawn: Drawn
         f"The mean return of an episode was {rewards.mean():.4g}, and {last.mean():.4g} over the "
         f"last {len(last)}. These numbers have no noise: they are for research on simulations."
     )
-    return Section("Learning curve", (text, picture))
+    return Section.of("Learning curve", text, picture)
 
 
 def _half_width(values: NDArray[np.float64]) -> float:

@@ -29,17 +29,17 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
     made = ContinuousPolicy.of_files(found.files)
     schema = made.schema
     return "A private policy for states that are numbers", [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"A policy for {schema.n_state} state columns and {schema.n_actions} actions, "
-                f"planned in a private model of a log of persons with a discount of "
-                f"{made.discount:g}. In each state it takes the action of the largest worth.",
-            ),
+            f"A policy for {schema.n_state} state columns and {schema.n_actions} actions, "
+            f"planned in a private model of a log of persons with a discount of "
+            f"{made.discount:g}. In each state it takes the action of the largest worth.",
         ),
         promise(found.statement["guarantee"], also_not=PERSONS),
         _columns(schema),
-        Section("Policy", tuple(_maps(made)) or ("Its state has no numeric column to draw.",)),
+        Section.of(
+            "Policy", *(tuple(_maps(made)) or ("Its state has no numeric column to draw.",))
+        ),
     ]
 
 
@@ -56,15 +56,15 @@ def model(found: Contents) -> tuple[str, list[Section]]:
         ("ends of episodes", "learned" if schema.terminates else "not in the log"),
     )
     return "A private model of states that are numbers", [
-        Section(
+        Section.of(
             "Summary",
-            ("An environment for training and planning, made from a log of persons.",
-             Facts(facts)),
+            "An environment for training and planning, made from a log of persons.",
+            Facts(facts),
         ),
         promise(found.statement["guarantee"], also_not=PERSONS),
         _columns(schema),
-        Section("Model", (_unexplained(made), *_changes(made))),
-    ]  # fmt: skip
+        Section.of("Model", _unexplained(made), *_changes(made)),
+    ]
 
 
 def _columns(schema: ContinuousSchema) -> Section:
@@ -76,7 +76,7 @@ def _columns(schema: ContinuousSchema) -> Section:
     if schema.reward is not None:
         rows.append((schema.reward_column, "reward", *_domain(schema.reward)))
     heads = ("column", "part of", "public range or categories", "levels")
-    return Section("Columns", (Table("Columns and what they may hold", heads, tuple(rows)),))
+    return Section.of("Columns", Table("Columns and what they may hold", heads, tuple(rows)))
 
 
 def _domain(column: Column) -> tuple[str, int | None]:

@@ -6,6 +6,7 @@ from typing import Any
 from privrl.experiments.reports import learners, releases
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Command, Facts, Page, Part, Section, Table
+from privrl.numerics.printing import setting
 
 _BY_STATEMENT = {
     "train.json": learners.training,
@@ -64,10 +65,10 @@ def _common(found: Contents) -> list[Section]:
     statement, sections = found.statement, list[Section]()
     spec = statement.get("spec")
     if spec:
-        sections.append(Section("Settings", (Facts(tuple(_settings(spec))),)))
+        sections.append(Section.of("Settings", Facts(tuple(_settings(spec)))))
     if statement.get("notes"):
         notes = tuple(f"{name} {note}" for name, note in statement["notes"].items())
-        sections.append(Section("Synthetic data", notes))
+        sections.append(Section.of("Synthetic data", *notes))
     files = statement["files"]
     table = Table(
         "Files of the folder",
@@ -78,7 +79,7 @@ def _common(found: Contents) -> list[Section]:
         ),
     )
     versions = tuple((name, str(each)) for name, each in statement["versions"].items())
-    sections.append(Section("Files", (table, Facts(versions))))
+    sections.append(Section.of("Files", table, Facts(versions)))
     again: tuple[Part, ...] = (
         "The command line is left out because it names files of one machine. The statement has "
         "the settings of the release. Repeating it is another release, at the same cost again.",
@@ -89,7 +90,7 @@ def _common(found: Contents) -> list[Section]:
             again += (
                 "Without a seed the noise differs. Repeating the release costs the same again.",
             )
-    sections.append(Section("Reproduce", again))
+    sections.append(Section.of("Reproduce", *again))
     return sections
 
 
@@ -103,14 +104,16 @@ def _settings(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
             labels = (str(each.get("label", each)) for each in value)
             rows.append((f"{prefix}{name}", "; ".join(labels)))
         elif isinstance(value, list):
-            rows.append((f"{prefix}{name}", ", ".join(map(_written, value)) or "none"))
+            rows.append(
+                (f"{prefix}{name}", ", ".join(_written(name, each) for each in value) or "none")
+            )
         elif value is not None:
-            rows.append((f"{prefix}{name}", _written(value)))
+            rows.append((f"{prefix}{name}", _written(name, value)))
     return rows
 
 
-def _written(value: Any) -> str:
+def _written(name: str, value: Any) -> str:
     """Return a setting as text."""
     if value is None:
         return "no privacy"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return setting(name, value) if isinstance(value, float) else str(value)

@@ -163,6 +163,11 @@ class Section:
     heading: str
     parts: tuple[Part, ...]
 
+    @classmethod
+    def of(cls, heading: str, *parts: Part) -> "Section":
+        """Return a section of these parts."""
+        return cls(heading, parts)
+
 
 @dataclass(frozen=True)
 class Page:

@@ -26,7 +26,7 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
     parts: list[Part] = []
     budget = budget_text(guarantee)
     if budget is None:
-        return Section(HEADING, ("None: no noise was added, so there is no privacy guarantee.",))
+        return Section.of(HEADING, "None: no noise was added, so there is no privacy guarantee.")
     relation = str(guarantee["relation"])
     caveats = [str(each) for each in guarantee.get("caveats") or ()]
     if caveats:
@@ -46,7 +46,7 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
         parts.append(f"Randomness: {randomness}.")
     elif randomness is not None:
         parts.append("The noise came from secret randomness. Nobody can draw it again.")
-    return Section(HEADING, tuple(parts))
+    return Section.of(HEADING, *parts)
 
 
 def budget_text(guarantee: Mapping[str, Any]) -> str | None:

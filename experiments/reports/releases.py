@@ -1,6 +1,6 @@
 """Reports of releases from data: histograms, models and policies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from privrl.envs.released_files import released_of
 from privrl.experiments.palette import BLUE, COLOURS
 from privrl.experiments.reports import numeric
 from privrl.experiments.reports.contents import Contents
-from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series, Table
+from privrl.experiments.reports.parts import Cell, Chart, Facts, Part, Section, Series, Table
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import PERSONS, promise
 from privrl.files.plain import parse_json
@@ -56,17 +56,12 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
         ),
         labels=tuple(made.labels[:_CELLS]),
     )  # fmt: skip
-    columns = [list(each)[:_ROWS] for each in rows]
-    table = Table(
-        "Probability and count of each cell",
-        tuple(heads),
-        tuple(zip(*columns, strict=True)),
-        left_out=f"{len(count) - _ROWS} more: histogram.csv" if len(count) > _ROWS else "",
-    )
+    cells = zip(*rows, strict=True)
+    table = _first_rows("Probability and count of each cell", heads, cells, ": histogram.csv")
     return f"A private histogram{f' of {made.name}' if made.name else ''}", [
-        Section("Summary", (asked,)),
+        Section.of("Summary", asked),
         promise(found.statement["guarantee"]),
-        Section("Histogram", (picture, table)),
+        Section.of("Histogram", picture, table),
     ]
 
 
@@ -76,13 +71,11 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
         return numeric.policy(found)
     made = ReleasedPolicy.from_dict(_json(found, "policy.json"))
     sections = [
-        Section(
+        Section.of(
             "Summary",
-            (
-                f"A policy for {made.n_states} states and {made.n_actions} actions, learned from a "
-                "log of persons.",
-                made.says,
-            ),
+            f"A policy for {made.n_states} states and {made.n_actions} actions, learned from a "
+            "log of persons.",
+            made.says,
         ),
         promise(found.statement["guarantee"], also_not=PERSONS),
     ]
@@ -96,9 +89,9 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
             ("steps of an episode", f"about {facts.steps:.3g}"),
             ("outcomes", ", ".join(shares)),
         )
-        sections.append(Section("Log", (Facts(rows),)))
+        sections.append(Section.of("Log", Facts(rows)))
     if made.kind != "behaviour":
-        sections.append(Section("Policy", tuple(_policy(made))))
+        sections.append(Section.of("Policy", *_policy(made)))
     return "A private policy from a log", sections
 
 
@@ -109,13 +102,8 @@ def _policy(made: ReleasedPolicy) -> Iterator[Part]:
         yield from policy_parts(np.asarray(made.action), states, actions, "policy.json")
         return
     rows = zip(states, (made.action_label(int(a)) for a in made.action), strict=True)
-    left = len(states) - _ROWS
-    yield Table(
-        "The action in each state",
-        ("state", "action"),
-        tuple(rows)[:_ROWS],
-        left_out=f"{left} more states: policy.json" if left > 0 else "",
-    )
+    heads = ("state", "action")
+    yield _first_rows("The action in each state", heads, rows, " states: policy.json")
 
 
 _CLASSIFIERS = (
@@ -178,11 +166,11 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
     priors = in_stated_order(classes, np.exp(begun.class_log_prior_))
     heading = "Weights" if is_linear else "Features"
     return f"A private classifier of {target}", [
-        Section("Summary", (asked,)),
+        Section.of("Summary", asked),
         promise(found.statement["guarantee"]),
-        Section(
+        Section.of(
             "Classes",
-            (_bars(f"Probability of each class of {target}.", classes.labels, priors, target),),
+            _bars(f"Probability of each class of {target}.", classes.labels, priors, target),
         ),
         _with_rest(heading, parts, len(names)),
     ]
@@ -238,7 +226,7 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
             )
         )
     return "A private Bayesian network", [
-        Section("Summary", (asked, structure)),
+        Section.of("Summary", asked, structure),
         promise(found.statement["guarantee"]),
         _with_rest("Probabilities", parts, len(parents)),
     ]
@@ -276,24 +264,32 @@ def _world(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]
         )  # fmt: skip
     left = n * mdp.n_actions - _ROWS
     return "A private model of a log", [
-        Section(
+        Section.of(
             "Summary",
-            ("An environment for playing and planning, made from a log of persons.",
-             Facts(tuple(facts))),
+            "An environment for playing and planning, made from a log of persons.",
+            Facts(tuple(facts)),
         ),
         promise(found.statement["guarantee"], also_not=PERSONS),
-        Section(
+        Section.of(
             "Model",
-            (
-                Table(
-                    "The most likely next state of each state and action",
-                    ("state", "action", "most likely next", "probability", "mean reward"),
-                    tuple(rows),
-                    left_out=f"{left} more: tables.npz" if left > 0 else "",
-                ),
+            Table(
+                "The most likely next state of each state and action",
+                ("state", "action", "most likely next", "probability", "mean reward"),
+                tuple(rows),
+                left_out=f"{left} more: tables.npz" if left > 0 else "",
             ),
         ),
-    ]  # fmt: skip
+    ]
+
+
+def _first_rows(
+    caption: str, heads: Sequence[str], rows: Iterable[tuple[Cell, ...]], where: str
+) -> Table:
+    """Return a table of the first rows, which says where the others are."""
+    every = tuple(rows)
+    left = len(every) - _ROWS
+    rest = f"{left} more{where}" if left > 0 else ""
+    return Table(caption, tuple(heads), every[:_ROWS], left_out=rest)
 
 
 def _bars(what: str, labels: Sequence[str], chances: Any, name: str) -> Chart:
@@ -332,7 +328,7 @@ def _rows(
 
 def _with_rest(heading: str, parts: list[Part], n: int) -> Section:
     rest = n - len(parts)
-    return Section(heading, (*parts, *((f"And {rest} more, in model.json.",) if rest > 0 else ())))
+    return Section.of(heading, *parts, *((f"And {rest} more, in model.json.",) if rest > 0 else ()))
 
 
 def _json(found: Contents, name: str) -> Any:

@@ -6,10 +6,9 @@ import math
 import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ _PATIENCE = (2.0, 58.0)  # seconds in silence, and once more when it is said wha
 _NUMBERS = ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
 
 
-class Database:
+class Database(AbstractContextManager["Database"]):
     """Finished jobs in a file, which several processes may use at once.
 
     A job is found again by its content and by what else its result depends on, such as the
@@ -116,15 +115,7 @@ class Database:
         """Close the file."""
         self._connection.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _save(self, job: Job, result: JobResult) -> None:

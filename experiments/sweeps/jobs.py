@@ -21,7 +21,7 @@ import numpy as np
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
 from privrl.agents import TabularAgent
-from privrl.agents.methods import Method, Task, make_agent
+from privrl.agents.methods import Method, Task, facts_of_tables, make_agent
 from privrl.agents.schedules import schedule_named
 from privrl.agents.training import Callback, learn_counts
 from privrl.envs import TabularMDP
@@ -315,22 +315,16 @@ def _agent(
     jobs: Sequence[Job], mdp: TabularMDP, rng: np.random.Generator, *, runs: int
 ) -> TabularAgent:
     job = jobs[0]
-    ends = bool(mdp.ends.any())
-    low, high = mdp.reward_range
-    if ends and job.method.support:  # then ends are states like others, and pay nothing
-        low, high, ends = min(low, 0.0), max(high, 0.0), False
-    task = Task(
-        n_states=mdp.n_states,
-        n_actions=mdp.n_actions,
-        horizon=mdp.horizon,
-        reward_range=(low, high),
-        terminates=ends,
+    support = mdp.support if job.method.support else None
+    facts = facts_of_tables(mdp, support)
+    task = Task.of(
+        facts,
         relation=rl_relation(
-            job.relation, horizon=job.horizon, arrival_rewards=mdp.reward.ndim == 3
+            job.relation, horizon=job.horizon, arrival_rewards=facts.arrival_rewards
         ),
         episodes=job.episodes,
         expected_reward=mdp.expected_reward,
-        support=mdp.support if job.method.support else None,
+        support=support,
         best_policy=mdp.plan()[0] if job.method.kind.needs_tables else None,
     )
     return make_agent(job.method, task, [each.target for each in jobs], rng, runs=runs)

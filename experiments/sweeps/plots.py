@@ -178,10 +178,8 @@ def learning_curve(result: SweepResult, spec: SweepSpec, method: str, ax: Axes) 
 
     Parameters
     ----------
-    result : SweepResult
-        What the sweep found.
-    spec : SweepSpec
-        What was asked.
+    result, spec
+        As for `reward_against_epsilon`.
     method : str
         The label of one of its methods.
     ax : matplotlib.axes.Axes

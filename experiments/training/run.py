@@ -208,14 +208,10 @@ def run_training(
             spec.relation, horizon=facts.horizon, arrival_rewards=facts.arrival_rewards
         )
         rng, env_rng = _generators(spec.seed)
-        task = Task(
-            n_states=facts.n_states,
-            n_actions=facts.n_actions,
-            horizon=facts.horizon,
-            reward_range=facts.reward_range,
+        task = Task.of(
+            facts,
             relation=relation,
             episodes=spec.episodes,
-            terminates=facts.terminates,
             support=_support(env, facts) if spec.method.support else None,
             **_told_by_tables(spec.method, env, facts.horizon),
         )
@@ -226,12 +222,7 @@ def run_training(
         )
         checked = InRange(env, *facts.reward_range)
         record = train(
-            agent,
-            checked,
-            spec.episodes,
-            env_rng,
-            callback=callback,
-            checkpoint=checkpoint,
+            agent, checked, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint
         )
         value, grid = worth(env, agent.policy), grid_of(env)
     finally:

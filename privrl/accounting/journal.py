@@ -19,6 +19,7 @@ from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
 from privrl.files.html import table
 from privrl.numerics.checks import LARGEST_WHOLE
+from privrl.numerics.printing import setting
 from privrl.numerics.processes import this_process
 from privrl.numerics.special import FloatArray
 
@@ -331,7 +332,7 @@ def _words(cost: Cost) -> str:
     if not (is_fixed(cost) and is_dataclass(cost)):
         return " ".join(repr(cost).split())
     shown = [
-        f"{field.name}={_value(value)}"
+        f"{field.name}={_value(field.name, value)}"
         for field in sorted(fields(cost), key=lambda field: field.default is not MISSING)
         if field.repr and field.name != "relation"
         for value in [getattr(cost, field.name)]
@@ -340,8 +341,8 @@ def _words(cost: Cost) -> str:
     return f"{type(cost).__name__}({', '.join(shown)})"
 
 
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(repr(value).split())
+def _value(name: str, value: object) -> str:
+    return setting(name, value) if isinstance(value, float) else " ".join(repr(value).split())
 
 
 def _cut(text: str, width: int) -> str:

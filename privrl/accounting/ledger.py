@@ -276,6 +276,7 @@ class Ledger:
         *,
         delta: float | None = None,
         about: str | None = None,
+        source: Path | None = None,
     ) -> "LedgerAccountant":
         """Return an accountant that enters all its charges in the ledger.
 
@@ -290,9 +291,14 @@ class Ledger:
         about : str, optional
             The released quantity, in public words of up to 100 characters, such as ``"histogram of
             age"``; entries show it.
+        source : pathlib.Path, optional
+            The file or folder of the data set, if it was read in between: a charge is refused if it
+            has changed since `dataset`.
         """
         chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
-        return LedgerAccountant(self, chosen, relation, delta=delta, about=about)
+        if source is not None:
+            check_is("source", source, Path)
+        return LedgerAccountant(self, chosen, relation, delta=delta, about=about, source=source)
 
     def spend(
         self,
@@ -708,9 +714,10 @@ class LedgerAccountant(KeepsJournal):
         *,
         delta: float | None = None,
         about: str | None = None,
+        source: Path | None = None,
     ) -> None:
         super().__init__()
-        self._ledger, self._dataset = ledger, dataset
+        self._ledger, self._dataset, self._source = ledger, dataset, source
         self._relation = None if relation is None else check_relation(relation)
         self._about = about
         self._delta = None if delta is None else check_delta(delta)
@@ -753,13 +760,14 @@ class LedgerAccountant(KeepsJournal):
         ValueError
             If the cost's neighbouring relation differs from that of earlier costs, the cost is that
             of several runs, ``count`` is not a whole number of at least 1, or the data have another
-            name.
+            name or have changed.
         """
         if self._relation is not None and cost.relation != self._relation:
             raise ValueError(
                 f"cost must be about the relation {str(self._relation)!r} like those before it, "
                 f"got {str(cost.relation)!r}; use another accountant for it."
             )
+        self._check_unchanged()
         self._receipt = self._ledger.spend(
             self._dataset, cost, count, delta=self._delta, about=self._about
         )
@@ -769,6 +777,16 @@ class LedgerAccountant(KeepsJournal):
         self._known = before + self._receipt.amount
         self._relation = cost.relation
         self._book.add(cost, count)
+
+    def _check_unchanged(self) -> None:
+        known, source = self._dataset.content, self._source
+        if source is None or known is None:
+            return
+        if content_of(source, self._ledger._opened().salt) != known:
+            raise ValueError(
+                f"data must not change while they are read, and {source.name} did; nothing was "
+                "charged. Wait until it is written, and try again."
+            )
 
     @one_at_a_time
     def recall(self, cost: Cost) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.relations import Relation
-from privrl.files.files import sync_folder
+from privrl.files.files import parquet_in, sync_folder
 
 _APPLICATION: Final = 0x5072_4C47  # "PrLG", in the header of the file
 _SCHEMA: Final = 1
@@ -316,7 +316,11 @@ _BLOCK = 1 << 20
 
 
 def content_of(data: Path, salt: bytes) -> str:
-    """Return the keyed digest of all bytes of a file, or of all files in a folder with their names.
+    """Return the keyed digest of all bytes of a file, or of the files in a folder with their names.
+
+    Of a folder with Parquet files only these count, since nothing else is read of it: what was
+    released may be written there as well, and the data are still the same. A folder of one such
+    file is known as the file is.
 
     Raises
     ------
@@ -328,7 +332,10 @@ def content_of(data: Path, salt: bytes) -> str:
     if not data.is_dir():
         return _file(data, salt)
     whole = hmac.new(salt, digestmod=hashlib.sha256)
-    for path in sorted(path for path in data.rglob("*") if path.is_file()):
+    read = [path for path in parquet_in(data) if path.is_file()]
+    if len(read) == 1:
+        return _file(read[0], salt)
+    for path in read or sorted(path for path in data.rglob("*") if path.is_file()):
         name = path.relative_to(data).as_posix()
         whole.update(f"{digest_of(name.encode())} {_file(path, salt)}\n".encode())
     return whole.hexdigest()

@@ -139,22 +139,21 @@ class PldAccountant(KeepsJournal):
 
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record a cost ``count`` times, before the corresponding draws.
+        """Record a cost ``count`` times; see `RdpAccountant.compose`.
 
         Raises
         ------
-        BudgetExceeded
-            If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the cost's neighbouring relation differs from that of earlier costs or does not let
-            neighbours be swapped, if the cost is that of several runs or cannot be hashed, if
-            ``count`` is not a whole number of at least 1, or if another process made this.
+            Also if the cost's relation does not let neighbours be swapped, or the cost is that of
+            several runs or cannot be hashed.
         """
         self._check_made_here()
         check_repeats("count", count)
         check_cost(cost)
         kind = self._checked(cost)
-        spent = _Spent(self._spent.counts + Counter({kind: count}))
+        counts = self._spent.counts.copy()  # adding counters would hash all costs once more
+        counts[kind] += count
+        spent = _Spent(counts)
         self._check_budget(spent)
         self._spent = spent
         self._book.add(cost, count)

@@ -365,12 +365,8 @@ class ZeroConcentratedDP(SumTarget):
 
     Bun and Steinke (2016), Definition 1.1. The rhos of costs add up exactly (Lemma 1.7). A cost
     needs a proof over all orders: Gaussian noise has a known rho, a pure epsilon gives
-    ``epsilon² / 2`` (Proposition 1.4), and other costs are refused.
-
-    Raises
-    ------
-    ValueError
-        If ``rho`` is not > 0 and finite.
+    ``epsilon² / 2`` (Proposition 1.4), and other costs are refused. A ``rho`` that is not > 0 and
+    finite raises a ValueError.
     """
 
     rho: float

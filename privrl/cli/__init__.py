@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from privrl._version import __version__
 from privrl.cli import (  # noqa: F401 # they add their commands to the app
     account,
     bayes_net,
@@ -64,5 +63,7 @@ def _top(
     ] = False,
 ) -> None:
     if show_version:
-        terminal.OUT.print(__version__)
+        from importlib.metadata import version
+
+        terminal.OUT.print(version("privrl"))
         raise typer.Exit

@@ -1,17 +1,39 @@
 """Answers for programs: with --json a command prints one object and nothing else."""
 
+import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from privrl.cli.terminal import OUT
+from privrl.cli.terminal import OUT, Commands, app, friendly, with_parameters
 from privrl.numerics.printing import up
 
+Run = Callable[..., None]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only one JSON object, for programs.")]
+AS_JSON: Final = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+
+
+def command(name: str, of: Commands = app) -> Callable[[Run], Run]:
+    """Add a function as a command; its first argument takes what ``--json`` prints.
+
+    Errors are reported in a sentence.
+    """
+
+    def add(run: Run) -> Run:
+        def answered(**given: Any) -> None:
+            with friendly(), answering(given.pop("as_json")) as answer:
+                run(answer, **given)
+
+        _, *own = inspect.signature(run).parameters.values()
+        of.command(name)(with_parameters(answered, run, [*own, AS_JSON]))
+        return run
+
+    return add
 
 
 @contextmanager

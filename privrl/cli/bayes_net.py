@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -30,18 +30,24 @@ def bayes_net(
     release: Release,
     data: Data,
     schema: SchemaFile,
-    network: Annotated[
-        Path | None,
-        "File .toml or .json with a table 'parents': for each node a list. Without it the "
-        "edges are chosen with a part of the budget.",
-    ] = None,
-    mechanism: Annotated[str, "auto, dirichlet, gaussian, laplace, or none: no privacy."] = "auto",
-    synthetic: Annotated[int | None, "Also write this many synthetic records, at no cost."] = None,
+    network: Path | None = None,
+    mechanism: str = "auto",
+    synthetic: int | None = None,
 ) -> None:
     """Fit a Bayesian network privately: its probabilities, and its edges if they are not public.
 
     Writes model.json and model.bif (the released network, which you may share), release.json (its
     cost), and with --synthetic N also synthetic.csv.
+
+    Parameters
+    ----------
+    network
+        File .toml or .json with a table 'parents': for each node a list. Without it the edges
+        are chosen with a part of the budget.
+    mechanism
+        auto, dirichlet, gaussian, laplace, or none: no privacy.
+    synthetic
+        Also write this many synthetic records, at no cost.
     """
     from privrl.data.records import read_records
     from privrl.data.schema import Schema

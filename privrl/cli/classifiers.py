@@ -34,20 +34,22 @@ def classify(
     data: Data,
     schema: SchemaFile,
     target_column: TargetColumn,
-    model: Annotated[
-        str, "auto (chosen by public facts), logistic-regression or naive-bayes."
-    ] = "auto",
-    choose: Annotated[
-        str | None,
-        "Choose the best of several values privately, within the same budget: bins=4,8,16 (even "
-        "bins of every numeric column), or model=naive-bayes,logistic-regression.",
-    ] = None,
+    model: str = "auto",
+    choose: str | None = None,
     test: Test = None,
 ) -> None:
     """Fit a private classifier of the kind that suits the budget. Begin here.
 
     Writes model.json (the released model, which you may share; see privrl predict) and
     release.json (its cost).
+
+    Parameters
+    ----------
+    model
+        auto (chosen by public facts), logistic-regression or naive-bayes.
+    choose
+        Choose the best of several values privately, within the same budget: bins=4,8,16 (even
+        bins of every numeric column), or model=naive-bayes,logistic-regression.
     """
 
     def make(schema: "Schema", target: "Target") -> Any:
@@ -73,15 +75,18 @@ def naive_bayes(
     data: Data,
     schema: SchemaFile,
     target_column: TargetColumn,
-    mechanism: Annotated[
-        str, "auto, dirichlet, dkl, gaussian, laplace, or none: no privacy."
-    ] = "auto",
+    mechanism: str = "auto",
     test: Test = None,
 ) -> None:
     """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
 
     Writes model.json (the released model, which you may share; see privrl predict) and
     release.json (its cost).
+
+    Parameters
+    ----------
+    mechanism
+        auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.
     """
     private = mechanism != "none"
 
@@ -123,13 +128,9 @@ def _fit(
     fitted = getattr(model, "classifier_", model)
     guarantee = release.guarantee(fitted.cost_, private=private)
     written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
-    kind, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(f"{kind} for {escape(column)}, from {len(records)} records and {n_features} features")
+    _print_fitted(release, fitted, column, len(records))
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
-    release.answer |= {
-        "model": kind, "predicts": column, "records": len(records), "features": n_features,
-    }  # fmt: skip
     release.finish("model.json", guarantee, written, without="the mechanism is none")
 
 
@@ -173,18 +174,21 @@ def _choose(
     fitted, schema = best.result, options[best.name][0]
     saved = to_plain(best, target, tuple(options))
     written = release.save({"model.json": plain_writer(saved)}, guarantee)
-    called, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
-    OUT.print(
-        f"{called} for {escape(column)}, from {len(records)} records and {n_features} features"
-    )
+    _print_fitted(release, fitted, column, len(records))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
-    release.answer |= {
-        "model": called, "predicts": column, "records": len(records), "features": n_features,
-        "chosen": best.name, "candidates": list(options),
-    }  # fmt: skip
+    release.answer |= {"chosen": best.name, "candidates": list(options)}
     release.finish("model.json", guarantee, written)
+
+
+def _print_fitted(release: Release, fitted: Any, column: str, records: int) -> None:
+    kind, features = _CALLED[type(fitted).__name__], fitted.n_features_in_
+    what = f"{records} record{'s' * (records != 1)} and {features} feature{'s' * (features != 1)}"
+    OUT.print(f"{kind} for {escape(column)}, from {what}")
+    release.answer |= {
+        "model": kind, "predicts": column, "records": records, "features": features,
+    }  # fmt: skip
 
 
 def _options_of(

@@ -23,24 +23,24 @@ def fit_model(
     admissible: logs.Admissible = None,
     workers: logs.Workers = None,
     address: logs.Address = None,
-    synthetic: Annotated[
-        int | None,
-        "Also write this many made-up persons, with all steps, at no cost.",
-    ] = None,
-    synthetic_format: Annotated[
-        str,
-        "csv or parquet, in the log's columns; or minari: a zipped data set.",
-    ] = "csv",
+    synthetic: int | None = None,
+    synthetic_format: str = "csv",
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
     Writes model.json and tables.npz (the released model, which you may share) and release.json (its
     cost). Using the model costs nothing more: see privrl fit-policy --from-model. With --synthetic
     N also writes synthetic.csv, a table that is drawn from the model.
+
+    Parameters
+    ----------
+    synthetic
+        Also write this many made-up persons, with all steps, at no cost.
+    synthetic_format
+        csv or parquet, in the log's columns; or minari: a zipped data set.
     """
     where = logs.ReadOptions(release.separator, workers, address)
-    where.check()
-    public = numeric.public_facts(schema, person=person, behaviour=behaviour, admissible=admissible)
+    public = numeric.public_part(schema, where, person, behaviour, admissible)
     if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
         return
@@ -64,10 +64,10 @@ def _fit_cells(
     synthetic: int | None,
     synthetic_format: str,
 ) -> None:
-    from privrl import offline
     from privrl.envs.released_files import writers
     from privrl.offline import synthetic as sampling
     from privrl.offline.model import check_model
+    from privrl.offline.model import fit_model as model_of
 
     budget, rng = logs.budget_of(release, relation), release.rng()
     names: dict[str, Any] = {
@@ -83,18 +83,17 @@ def _fit_cells(
         raise ValueError("synthetic must be given with --synthetic-format: how many persons.")
     accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
-    with logs.once_charged(accountant):
-        with public.read(data, where) as log:
-            model = offline.fit_model(
-                log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
-            )
-        statement = model.statement | {"caveats": guarantee["caveats"]}
-        model = replace(model, statement=statement)
-        made, notes = writers(model), dict[str, str]()
-        if synthetic is not None:
-            name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
-            made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
-        written = release.save(made, guarantee, notes=notes)
+    with public.read(data, where) as log:
+        model = model_of(
+            log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
+        )
+    statement = model.statement | {"caveats": guarantee["caveats"]}
+    model = replace(model, statement=statement)
+    made, notes = writers(model), dict[str, str]()
+    if synthetic is not None:
+        name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
+        made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
+    written = release.save(made, guarantee, notes=notes)
     details = statement["details"]
     how = {"counts": "counts of all transitions", "endings": "how episodes end and continue"}
     OUT.print(

@@ -33,20 +33,9 @@ def fit_policy(
     release: Release,
     data: Annotated[Path | None, logs.LOG] = None,
     schema: Annotated[Path | None, logs.SCHEMA] = None,
-    from_model: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of a log: a folder of privrl fit-model, to plan in at no further cost."
-        ),
-    ] = None,
+    from_model: Path | None = None,
     relation: logs.Unit = "add-remove",
-    discount: Annotated[
-        float | None,
-        typer.Option(
-            help="In (0, 1]: the weight of a reward one step later; by default 1, or 0.99 where "
-            "states are numbers."
-        ),
-    ] = None,
+    discount: float | None = None,
     person: logs.Person = None,
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
@@ -57,6 +46,14 @@ def fit_policy(
 
     Writes policy.json (the released policy, which you may share and read; with tables.npz where
     states are numbers) and release.json (its cost).
+
+    Parameters
+    ----------
+    from_model
+        In place of a log: a folder of privrl fit-model, to plan in at no further cost.
+    discount
+        In (0, 1]: the weight of a reward one step later; by default 1, or 0.99 where states
+        are numbers.
     """
     from privrl.offline.support import check_discount
 
@@ -69,12 +66,11 @@ def fit_policy(
     if data is None or schema is None:
         raise ValueError("give a log and its --schema, or --from-model.")
     where = logs.ReadOptions(release.separator, workers, address)
-    where.check()
-    public = numeric.public_facts(schema, person=person, behaviour=behaviour, admissible=admissible)
+    public = numeric.public_part(schema, where, person, behaviour, admissible)
     if isinstance(public, logs.PublicLog):
         _fit_cells(release, data, relation, where, public, _of_cells(discount))
         return
-    numeric.check_rewards(public, "schema")
+    numeric.check_plan(public, "schema")
     with numeric.fitted(release, data, public, relation, where, numeric.POLICY) as (model, said):
         written = release.save(numeric.planned(model, discount).files(), said)
     numeric.print_about(release, model, "policy")
@@ -99,10 +95,9 @@ def _fit_cells(
     _check_public(public, budget, discount)
     accountant = release.account(_FILES, "fit-policy")
     guarantee = budget.guarantee(public.space)
-    with logs.once_charged(accountant):
-        with public.read(data, where) as log:
-            policy = _fitted(log, public, budget, discount, rng, accountant)
-        written = release.save({"policy.json": policy_writer(policy)}, guarantee)
+    with public.read(data, where) as log:
+        policy = _fitted(log, public, budget, discount, rng, accountant)
+    written = release.save({"policy.json": policy_writer(policy)}, guarantee)
     _print_policy(release, policy)
     release.finish("policy.json", guarantee, written, also=f", {guarantee['unit']}")
 
@@ -121,7 +116,7 @@ def _plan(release: Release, folder: Path, discount: float | None) -> None:
         from privrl.continuous import ContinuousModel
 
         model = ContinuousModel.load(folder)
-        numeric.check_rewards(model.schema, "from-model")
+        numeric.check_plan(model.schema, "from-model")
         plan = numeric.planned(model, discount)
         statement, files = plan.statement, plan.files()
         numeric.print_about(release, model, "policy")
@@ -188,10 +183,11 @@ def _fitted(
     rng: "np.random.Generator",
     accountant: "LedgerAccountant",
 ) -> "ReleasedPolicy":
-    from privrl import offline
     from privrl.numerics.randomness import randomness_of
+    from privrl.offline import ReleasedPolicy
+    from privrl.offline import fit_policy as policy_of
 
-    policy = offline.fit_policy(
+    policy = policy_of(
         log,
         **budget.given,
         **public.support,
@@ -199,7 +195,7 @@ def _fitted(
         rng=rng,
         accountant=accountant,
     )
-    return offline.ReleasedPolicy.of_log(
+    return ReleasedPolicy.of_log(
         policy,
         epsilon=budget.epsilon,
         delta=budget.delta,

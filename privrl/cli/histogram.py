@@ -1,7 +1,7 @@
 """privrl histogram."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -24,24 +24,30 @@ def histogram(
     release: Release,
     data: Data,
     schema: SchemaFile,
-    column: Annotated[str, "The column of the schema to count."],
-    mechanism: Annotated[
-        str,
-        "auto, discrete-gaussian, discrete-laplace, gaussian, laplace, dirichlet, or "
-        "blocks: noise on counts, and on sums of 20 blocks of neighbouring cells.",
-    ] = "auto",
-    loss: Annotated[str, "kl, l2 or l1: the expected loss to minimise."] = "kl",
-    relation: Annotated[
-        str, "Privacy unit: replace-record (the number of records is public) or add-remove-record."
-    ] = "replace-record",
-    n_records: Annotated[
-        float | None, "A public guess at the number of records, with add-remove-record."
-    ] = None,
+    column: str,
+    mechanism: str = "auto",
+    loss: str = "kl",
+    relation: str = "replace-record",
+    n_records: float | None = None,
 ) -> None:
     """Release a private histogram of one column.
 
     Writes histogram.csv and histogram.json (the released histogram, which you may share) and
     release.json (its cost). Each run is a separate release, and their costs add up.
+
+    Parameters
+    ----------
+    column
+        The column of the schema to count.
+    mechanism
+        auto, discrete-gaussian, discrete-laplace, gaussian, laplace, dirichlet, or blocks:
+        noise on counts, and on sums of 20 blocks of neighbouring cells.
+    loss
+        kl, l2 or l1: the expected loss to minimise.
+    relation
+        Privacy unit: replace-record (the number of records is public) or add-remove-record.
+    n_records
+        A public guess at the number of records, with add-remove-record.
     """
     from privrl.data.records import read_records
     from privrl.data.schema import Schema

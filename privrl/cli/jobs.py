@@ -158,17 +158,17 @@ class _Following(Progress):
 
 
 @contextmanager
-def jobs_bar(
-    doing: str, database: Path, *, backend: str, workers: int | None
-) -> Iterator[Callable[["SweepProgress"], None]]:
-    """Show how far jobs are; where they stop early, say that they can go on."""
+def doing(
+    what: str, database: Path, backend: str, workers: int | None, address: str | None
+) -> Iterator[dict[str, Any]]:
+    """Have how jobs are done; show how far they are, and if they stop early, how to resume."""
     from joblib import cpu_count  # type: ignore[import-untyped] # has no types
 
     from privrl.experiments.workers import JobFailed, WorkersDied
 
     told: SweepProgress | None = None
     pace = _Pace()
-    columns = TextColumn(doing), BarColumn(bar_width=_BAR), TextColumn("{task.fields[far]}")
+    columns = TextColumn(what), BarColumn(bar_width=_BAR), TextColumn("{task.fields[far]}")
     with _Following(*columns, console=ERR, transient=True, refresh_per_second=4) as shown:
         task = shown.add_task("", total=1.0, far="preparing")
 
@@ -194,7 +194,10 @@ def jobs_bar(
 
         shown.look = look
         try:
-            yield show
+            yield {
+                "backend": backend, "workers": workers, "address": address, "database": database,
+                "on_progress": show,
+            }  # fmt: skip
         except (KeyboardInterrupt, JobFailed, WorkersDied) as stop:
             if told is not None:
                 ERR.print(

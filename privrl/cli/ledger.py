@@ -13,12 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import outputs
-from privrl.cli.answers import AsJson, amount, answering, named
+from privrl.cli.answers import amount, command, named
 from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, amount_text, plainly, share
-from privrl.cli.terminal import MARKUP, OUT, Commands, app, friendly, pair, print_files
+from privrl.cli.terminal import MARKUP, OUT, Commands, app, pair, print_files
 from privrl.files.shown import shown
+from privrl.numerics.printing import setting
 
 if TYPE_CHECKING:
     from privrl.accounting import Budget, Ledger
@@ -28,185 +29,207 @@ _commands = Commands(no_args_is_help=True, rich_markup_mode=MARKUP, add_completi
 app.add_typer(
     _commands, name="ledger", help="Privacy spent on each data set over all runs, and budgets."
 )
-_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with too many digits
+_LONG = re.compile(  # a number with too many digits, and its name
+    r"(?P<name>\w+)=(?P<number>[0-9]+\.[0-9]{6,}(?:e[+-]?[0-9]+)?)"
+)
 _RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
 _WIDTH = 17  # of a name derived from data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
 
-@_commands.command("show")
+@command("show", _commands)
 def show_command(
-    dataset: Annotated[
-        str | None, typer.Argument(help="A data set; by default all are listed.")
-    ] = None,
-    delta: Annotated[
-        float | None, "Delta at which to print epsilon; by default the budget's, or 1e-5."
-    ] = None,
+    answer: dict[str, Any],
+    dataset: Annotated[str | None, typer.Argument()] = None,
+    delta: float | None = None,
     ledger: LedgerPath = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Show the spent privacy and the budget of each data set under each relation."""
-    with friendly(), answering(as_json) as answer:
-        from privrl.accounting.names import one_spelling
-        from privrl.costs.base import check_delta
+    """Show the spent privacy and the budget of each data set under each relation.
 
-        if delta is not None:
-            check_delta(delta)
-        book = _opened(ledger)
-        if dataset is not None:
-            dataset = one_spelling(dataset)
-            answer["entries"] = _print_entries(book, dataset, delta)
-            return
-        _print_accounts(book, delta)
-        answer["accounts"] = [
-            {
-                "dataset": each.dataset,
-                "relation": each.relation,
-                "spent": plainly(each.total, _delta_of(each, delta)),
-                "budget": None if each.budget is None else _plain(each.budget),
-            }
-            for each in book.accounts()
-        ]
-        answer["budgets"] = [
-            {"dataset": name, "relation": relation, **_plain(budget)}
-            for (name, relation), budget in book.budgets().items()
-        ]
+    Parameters
+    ----------
+    dataset
+        A data set; by default all are listed.
+    delta
+        Delta at which to print epsilon; by default the budget's, or 1e-5.
+    """
+    from privrl.accounting.names import one_spelling
+    from privrl.costs.base import check_delta
+
+    if delta is not None:
+        check_delta(delta)
+    book = _opened(ledger)
+    if dataset is not None:
+        dataset = one_spelling(dataset)
+        answer["entries"] = _print_entries(book, dataset, delta)
+        return
+    _print_accounts(book, delta)
+    answer["accounts"] = [
+        {
+            "dataset": each.dataset,
+            "relation": each.relation,
+            "spent": plainly(each.total, _delta_of(each, delta)),
+            "budget": None if each.budget is None else _plain(each.budget),
+        }
+        for each in book.accounts()
+    ]
+    answer["budgets"] = [
+        {"dataset": name, "relation": relation, **_plain(budget)}
+        for (name, relation), budget in book.budgets().items()
+    ]
 
 
-@_commands.command("budget")
+@command("budget", _commands)
 def budget_command(
-    dataset: Annotated[str, typer.Argument(help="Name of the data set.")],
+    answer: dict[str, Any],
+    dataset: Annotated[str, typer.Argument()],
     epsilon: Epsilon,
     delta: Delta = DELTA,
-    relation: Annotated[
-        str | None,
-        "Adjacency relation: replace-record, add-remove-record, replace-person, "
-        "add-remove-person, or one that privrl ledger show prints. By default each relation, "
-        "one by one.",
-    ] = None,
+    relation: str | None = None,
     ledger: LedgerPath = None,
-    as_json: AsJson = False,
 ) -> None:
     """Set the budget of a data set. Releases that would exceed it are refused.
 
     Example: privrl ledger budget visits --epsilon 1 --delta 1e-5
+
+    Parameters
+    ----------
+    dataset
+        Name of the data set.
+    relation
+        Adjacency relation: replace-record, add-remove-record, replace-person,
+        add-remove-person, or one that privrl ledger show prints. By default each relation,
+        one by one.
     """
-    with friendly(), answering(as_json) as answer:
-        from privrl.accounting import Budget, Ledger
-        from privrl.accounting.names import one_spelling
+    from privrl.accounting import Budget, Ledger
+    from privrl.accounting.names import one_spelling
 
-        dataset = one_spelling(dataset)
-        book, budget = Ledger(ledger), Budget(epsilon, delta or None)
-        accounts = book.accounts() if book.is_there else ()
-        budgets = book.budgets() if book.is_there else {}
-        words = None if relation is None else _relation(relation, dataset, accounts)
-        book.set_budget(dataset, budget, words)
-        before = budgets.get((dataset, words))
-        under = "each relation" if words is None else words
-        OUT.print(f"{escape(dataset)} may spend {budget}, under {escape(under)}")
-        if before is not None:
-            OUT.print(f"before it was {before}")
-        if not any(each.dataset == dataset for each in accounts):
-            OUT.print(
-                "this name has no releases yet: pass --dataset "
-                f"{escape(shlex.quote(dataset))} to the commands that it is for"
-            )
-        _print_over(book, dataset)
-        answer |= {
-            "dataset": dataset,
-            "relation": words,
-            "budget": _plain(budget),
-            "before": None if before is None else _plain(before),
-            "percent_spent": {
-                each.relation: amount(100 * each.budget.share(each.total), 3)
-                for each in book.accounts()
-                if each.dataset == dataset and each.budget is not None
-            },
-        }
+    dataset = one_spelling(dataset)
+    book, budget = Ledger(ledger), Budget(epsilon, delta or None)
+    accounts = book.accounts() if book.is_there else ()
+    budgets = book.budgets() if book.is_there else {}
+    words = None if relation is None else _relation(relation, dataset, accounts)
+    book.set_budget(dataset, budget, words)
+    before = budgets.get((dataset, words))
+    under = "each relation" if words is None else words
+    OUT.print(f"{escape(dataset)} may spend {budget}, under {escape(under)}")
+    if before is not None:
+        OUT.print(f"before it was {before}")
+    if not any(each.dataset == dataset for each in accounts):
+        OUT.print(
+            "this name has no releases yet: pass --dataset "
+            f"{escape(shlex.quote(dataset))} to the commands that it is for"
+        )
+    _print_over(book, dataset)
+    answer |= {
+        "dataset": dataset,
+        "relation": words,
+        "budget": _plain(budget),
+        "before": None if before is None else _plain(before),
+        "percent_spent": {
+            each.relation: amount(100 * each.budget.share(each.total), 3)
+            for each in book.accounts()
+            if each.dataset == dataset and each.budget is not None
+        },
+    }
 
 
-@_commands.command("verify")
+@command("verify", _commands)
 def verify_command(
-    against: Annotated[
-        Path | None, "An earlier export, to detect truncation or replacement of the ledger."
-    ] = None,
+    answer: dict[str, Any],
+    against: Path | None = None,
     ledger: LedgerPath = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Check that no entry was changed, moved or removed."""
-    with friendly(), answering(as_json) as answer:
-        from privrl.files.files import read_bytes
-        from privrl.files.plain import parse_json
+    """Check that no entry was changed, moved or removed.
 
-        earlier: Any = None
-        if against is not None:
-            try:
-                earlier = parse_json(read_bytes(against))
-            except ValueError as error:
-                raise ValueError(f"against {against.name}: {error}") from None
-            if not isinstance(earlier, Mapping):
-                raise ValueError(f"against must be an export of a ledger, got {str(against)!r}.")
-        number, head = _opened(ledger).verify(earlier)
-        OUT.print(f"{number} entries, all unchanged; the link of the last one is")
-        OUT.print(f"  {head}", soft_wrap=True)
-        answer |= {"entries": number, "link": head}
-        if against is None:
-            OUT.print(
-                "This check detects edits. To detect truncation or replacement of the file, "
-                "compare with an earlier export: --against."
-            )
+    Parameters
+    ----------
+    against
+        An earlier export, to detect truncation or replacement of the ledger.
+    """
+    from privrl.files.files import read_bytes
+    from privrl.files.plain import parse_json
+
+    earlier: Any = None
+    if against is not None:
+        try:
+            earlier = parse_json(read_bytes(against))
+        except ValueError as error:
+            raise ValueError(f"against {against.name}: {error}") from None
+        if not isinstance(earlier, Mapping):
+            raise ValueError(f"against must be an export of a ledger, got {str(against)!r}.")
+    number, head = _opened(ledger).verify(earlier)
+    OUT.print(f"{number} entries, all unchanged; the link of the last one is")
+    OUT.print(f"  {head}", soft_wrap=True)
+    answer |= {"entries": number, "link": head}
+    if against is None:
+        OUT.print(
+            "This check detects edits. To detect truncation or replacement of the file, "
+            "compare with an earlier export: --against."
+        )
 
 
-@_commands.command("export")
+@command("export", _commands)
 def export_command(
-    out: Annotated[Path | None, "File to write; by default printed."] = None,
+    answer: dict[str, Any],
+    out: Path | None = None,
     force: Force = False,
     ledger: LedgerPath = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Write all entries and the link of the last one, without the salt, for safekeeping."""
-    with friendly(), answering(as_json) as answer:
-        from privrl.files import files as _files
+    """Write all entries and the link of the last one, without the salt, for safekeeping.
 
-        if out is not None:
-            outputs.check_new(out.absolute().parent, [out.name], force=force)
-        exported = _opened(ledger).export()
-        if out is None:
-            if as_json:
-                answer.update(exported)
-            else:
-                typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
-            return
-        folder = out.absolute().parent
-        text = json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        _files.save_all(folder, {out.name: _files.text_writer(text)})
-        print_files([out])
-        answer["files"] = named([out])
+    Parameters
+    ----------
+    out
+        File to write; by default printed.
+    """
+    from privrl.files import files as _files
+
+    if out is not None:
+        outputs.check_new(out.absolute().parent, [out.name], force=force)
+    exported = _opened(ledger).export()
+    if out is None:
+        answer.update(exported)
+        if not OUT.quiet:
+            typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    folder = out.absolute().parent
+    text = json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    _files.save_all(folder, {out.name: _files.text_writer(text)})
+    print_files([out])
+    answer["files"] = named([out])
 
 
-@_commands.command("forget")
+@command("forget", _commands)
 def forget_command(
-    dataset: Annotated[str, typer.Argument(help="A data set that was deleted.")],
-    force: Annotated[bool, typer.Option("--force", help="Erase the entries permanently.")] = False,
+    answer: dict[str, Any],
+    dataset: Annotated[str, typer.Argument()],
+    force: Annotated[bool, typer.Option("--force")] = False,
     ledger: LedgerPath = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Erase the entries of a data set that was deleted."""
-    with friendly(), answering(as_json) as answer:
-        from privrl.accounting.names import one_spelling
+    """Erase the entries of a data set that was deleted.
 
-        book, dataset = _opened(ledger), one_spelling(dataset)
-        if not force:
-            raise ValueError(
-                f"the entries of {shown(dataset)} would be forgotten, and the next release would "
-                "count as the first. If the data were deleted, add --force."
-            )
-        number = book.forget(dataset)
-        OUT.print(
-            f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; the chain "
-            "still shows their number"
+    Parameters
+    ----------
+    dataset
+        A data set that was deleted.
+    force
+        Erase the entries permanently.
+    """
+    from privrl.accounting.names import one_spelling
+
+    book, dataset = _opened(ledger), one_spelling(dataset)
+    if not force:
+        raise ValueError(
+            f"the entries of {shown(dataset)} would be forgotten, and the next release would "
+            "count as the first. If the data were deleted, add --force."
         )
-        answer |= {"dataset": dataset, "erased": number}
+    number = book.forget(dataset)
+    OUT.print(
+        f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; the chain "
+        "still shows their number"
+    )
+    answer |= {"dataset": dataset, "erased": number}
 
 
 def _opened(path: Path | None) -> "Ledger":
@@ -325,7 +348,11 @@ def _words(entry: Mapping[str, Any]) -> str:
     times = "" if entry["count"] == 1 else f"{entry['count']} times "
     if entry.get("about"):
         times = f"{entry['about']}: {times}"
-    return times + _LONG.sub(lambda found: f"{float(found[0]):.6g}", str(entry["cost"]))
+    return times + _LONG.sub(_short, str(entry["cost"]))
+
+
+def _short(found: "re.Match[str]") -> str:
+    return f"{found['name']}={setting(found['name'], float(found['number']))}"
 
 
 def _print_over(book: "Ledger", dataset: str) -> None:

@@ -16,7 +16,6 @@ from privrl.cli.terminal import rows_read
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privrl.accounting.ledger import LedgerAccountant
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
     from privrl.data.logs import Log, LogSchema
@@ -102,20 +101,6 @@ class Budget:
             return told | released.guarantee_of(cost, target, self.delta, self.seed)
         without = released.guarantee_of(cost, None, 0.0, self.seed)  # Laplace noise is pure
         return told | without | {"epsilon_delta": self.epsilon}
-
-
-@contextmanager
-def once_charged(accountant: "LedgerAccountant | None") -> Iterator[None]:
-    """Say of whatever stops a command after the charge that the ledger has the release."""
-    try:
-        yield
-    except BaseException as error:
-        if accountant is not None and accountant.receipt is not None:
-            error.add_note(
-                f"The release is entry {accountant.receipt.number} of the ledger, and is spent, "
-                "whether or not its files were written."
-            )
-        raise
 
 
 def relation_of(name: str) -> "Relation":

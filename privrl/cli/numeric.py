@@ -18,21 +18,25 @@ MODEL = ("model.json", "tables.npz", "release.json")
 POLICY = ("policy.json", "tables.npz", "release.json")
 
 
-def public_facts(
-    path: Path, *, person: str | None, **cells: Any
+def public_part(
+    path: Path,
+    where: logs.ReadOptions,
+    person: str | None,
+    behaviour: str | None,
+    admissible: Path | None,
 ) -> "ContinuousSchema | logs.PublicLog":
-    """Return what a schema's file, and options, say of a log: of numbers if a column has a range.
-
-    The file is read once, as it may be a pipe.
-    """
+    """Return the schema of a file if a column has a range, else all that is public of a log."""
     from privrl.continuous import ContinuousSchema
     from privrl.continuous.schema import has_ranges
     from privrl.data.schema.plain import read_page
 
+    where.check()
     page = read_page(path)
     if not has_ranges(page):
-        return logs.public_log(path, page, person=person, **cells)
-    for option, given in cells.items():
+        return logs.public_log(
+            path, page, person=person, admissible=admissible, behaviour=behaviour
+        )
+    for option, given in (("behaviour", behaviour), ("admissible", admissible)):
         if given is not None:
             raise ValueError(
                 f"{option} is for states in cells, and {path.name} has ranges; leave it out."
@@ -41,8 +45,11 @@ def public_facts(
     return schema if person is None else replace(schema, person=person)
 
 
-def check_rewards(schema: "ContinuousSchema", option: str) -> None:
-    """Check that there is something to plan for."""
+def check_plan(schema: "ContinuousSchema", option: str) -> None:
+    """Check that there is something to plan for, and that memory holds the plan."""
+    from privrl.continuous.planning import check_plannable
+
+    check_plannable(schema)
     if schema.reward is None:
         raise ValueError(
             f"{option} must have a table [reward] to plan for. If you know what a step earns, use "
@@ -75,7 +82,7 @@ def saved_policy(saved: Path) -> "tuple[ContinuousPolicy, Path | None] | None":
     if not is_numeric(saved / MODEL[0]):
         return None
     model = ContinuousModel.load(saved)
-    check_rewards(model.schema, "saved")
+    check_plan(model.schema, "saved")
     return planned(model, None), saved
 
 
@@ -109,7 +116,7 @@ def fitted(
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
-    with where.client(data, schema.columns) as client, logs.once_charged(accountant):
+    with where.client(data, schema.columns) as client:
         with rows_read("reading") as progress:
             log = read_continuous_log(
                 data, schema, separator=where.separator, client=client, progress=progress

@@ -10,7 +10,8 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from privrl.cli.terminal import MARKUP, Commands, app, numbers, repeated
+from privrl.cli.answers import command
+from privrl.cli.terminal import MARKUP, Commands, app, numbers, repeated, with_parameters
 
 Epsilon = Annotated[
     float, "Privacy budget in nats: epsilon of (epsilon, delta)-differential privacy."
@@ -38,10 +39,7 @@ def takes_options(options: Callable[[], Iterable[inspect.Parameter]]) -> Callabl
             def make_context(self, *args: Any, **more: Any) -> Any:
                 return _completed(run, options()).make_context(*args, **more)
 
-        @app.command(run.__name__, cls=Late, help=run.__doc__)
-        def stands_for_it() -> None:
-            pass
-
+        app.command(run.__name__, cls=Late)(with_parameters(lambda: None, run, []))
         return run
 
     return add
@@ -49,16 +47,13 @@ def takes_options(options: Callable[[], Iterable[inspect.Parameter]]) -> Callabl
 
 def _completed(run: Run, options: Iterable[inspect.Parameter]) -> Any:
     """Return the command of a function, its own parameters after the options."""
-    own = inspect.signature(run).parameters.values()
-
-    def command(**values: Any) -> None:
-        run(**values)
-
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
-        [*options, *(each for each in own if each.kind is not each.VAR_KEYWORD)]
-    )
+    answer, *own, _ = inspect.signature(run).parameters.values()
     alone = Commands(rich_markup_mode=MARKUP, add_completion=False)
-    alone.command(run.__name__, help=run.__doc__)(command)
+
+    def completed(answer: dict[str, Any], **values: Any) -> None:
+        run(answer, **values)
+
+    command(run.__name__, alone)(with_parameters(completed, run, [answer, *options, *own]))
     return get_command(alone)
 
 

@@ -26,7 +26,8 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     Raises
     ------
     ValueError
-        If a file exists, its path is not a file, or the folder is not writable.
+        If a file or a statement about one exists, a path is not a file, or the folder is not
+        writable.
     """
     from privrl.files import files as _files
 
@@ -34,6 +35,7 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     for name in names:
         _files.check_replaced(out / name)
     there = [name for name in names if os.path.lexists(out / name)]
+    there += [name for name in _files.stating(out, names) if name not in there]
     if there and not force:
         raise ValueError(
             f"out {str(out)!r} already has {', '.join(there)} of an earlier run; choose another "

@@ -15,9 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import numeric, outputs
-from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.answers import command, named
 from privrl.cli.outputs import Force
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli.terminal import OUT, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -53,16 +53,25 @@ _SURE = 1.96  # standard errors: 95 %
 Seed = Annotated[int | None, "Seed of the environment, for repeatable episodes."]
 
 
-def open_saved(
+@contextmanager
+def _opened(
+    saved: Path, env: str | None, env_args: list[str] | None, seed: int | None, *render: str
+) -> Iterator["tuple[Playable, gym.Env[Any, Any]]"]:
+    """Have a saved policy and its environment, which is closed in the end."""
+    from privrl.numerics.checks import check_count
+
+    if seed is not None:
+        check_count("seed", seed, least=0)
+    policy, made = _saved(saved, env, env_args, *render)
+    try:
+        yield policy, made
+    finally:
+        made.close()
+
+
+def _saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
 ) -> "tuple[Playable, gym.Env[Any, Any]]":
-    """Return a saved policy and its environment.
-
-    Raises
-    ------
-    ValueError
-        If the policy is missing or was changed, or its environment is unknown.
-    """
     from privrl.agents import Policy
     from privrl.continuous import ContinuousPolicy
     from privrl.experiments.names import make_env, plain_env
@@ -91,17 +100,12 @@ def open_saved(
         raise ValueError("env must be given: the policy does not name its environment.")
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
-    bins, horizon = (here.bins, here.horizon) if here else (None, None)
-    ranges = here.ranges if here else None
+    as_trained: dict[str, Any] = {}
+    if here:
+        as_trained = {"bins": here.bins, "horizon": here.horizon, "ranges": here.ranges}
     with _made(name, *render):
-        made = make_env(
-            name,
-            (*args, *render),
-            bins=bins,
-            horizon=horizon,
-            ranges=ranges,
-            continuous=isinstance(policy, ContinuousPolicy),
-        )
+        numbers_seen = isinstance(policy, ContinuousPolicy)
+        made = make_env(name, (*args, *render), continuous=numbers_seen, **as_trained)
     return policy, made
 
 
@@ -125,12 +129,19 @@ def _spec_of(folder: Path) -> "TrainSpec":
     """Return the settings of a folder's run, once its policy's checksum was verified."""
     from privrl.experiments.training import TrainSpec
     from privrl.files import files as _files
+    from privrl.files.files import STATEMENT
     from privrl.files.plain import parse_json
 
     try:
         said = parse_json(_files.read_bytes(folder / "train.json").decode())
         spec, digest = TrainSpec.from_dict(said["spec"]), said["sha256"]["policy.json"]
     except FileNotFoundError:
+        if (folder / STATEMENT).exists():
+            raise ValueError(
+                f"saved must be a folder that privrl train wrote, got {str(folder)!r}, which is of "
+                "a release; its policy names no environment, and privrl.offline.load_policy reads "
+                "it."
+            ) from None
         raise ValueError(
             f"saved must be a folder that privrl train wrote, got {str(folder)!r} without "
             "train.json; train first, or give a policy.json and --env."
@@ -178,72 +189,71 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
             OUT.print("a mean of played episodes may exceed 100 % by chance")
 
 
-@app.command("play")
+@command("play")
 def play_command(
+    answer: dict[str, Any],
     saved: Saved = DEFAULT_OUT,
     env: Env = None,
     env_arg: EnvArgs = None,
-    episodes: Annotated[int, "How many episodes to play."] = 1000,
+    episodes: int = 1000,
     seed: Seed = None,
-    as_json: AsJson = False,
 ) -> None:
     """Play a saved policy and print its reward.
 
     Actions are those of Policy.load(...).predict(observation, step). Playing costs no privacy.
 
     Example: privrl play results/train --episodes 100
+
+    Parameters
+    ----------
+    episodes
+        How many episodes to play.
     """
-    with friendly(), answering(as_json) as answer:
-        import numpy as np
+    import numpy as np
 
-        from privrl.agents import Policy
-        from privrl.envs.worth import worth
-        from privrl.experiments.training.playing import play_policy
-        from privrl.numerics.checks import check_count
+    from privrl.agents import Policy
+    from privrl.envs.worth import worth
+    from privrl.experiments.training.playing import play_policy
+    from privrl.numerics.checks import check_count
 
-        check_count("episodes", episodes)
-        if seed is not None:
-            check_count("seed", seed, least=0)
-        policy, made = open_saved(saved, env, env_arg)
-        try:
-            earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
-            value = worth(made, policy.actions) if isinstance(policy, Policy) else None
-        finally:
-            made.close()
-        error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
-        name = f"policy.json, {episodes} episodes played"
-        rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
-        if value is not None:
-            rows = [
-                ("optimal policy, expected", value.optimum),
-                ("policy.json, expected", value.policy),
-                *rows,
-                ("random actions", value.random),
-            ]
-        title = policy.env if isinstance(policy, Policy) else "the environment"
-        title = title if made.spec is None else made.spec.id
-        print_shares(reward_title(title, policy), rows, value)
-        answer |= {
-            "env": title,
-            "episodes": episodes,
-            "reward": float(earned.mean()),
-            "half_width": error if episodes > 1 else None,  # of 95 % confidence
-            "worth": None if value is None else asdict(value),
-        }
+    check_count("episodes", episodes)
+    with _opened(saved, env, env_arg, seed) as (policy, made):
+        earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
+        value = worth(made, policy.actions) if isinstance(policy, Policy) else None
+    error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
+    name = f"policy.json, {episodes} episodes played"
+    rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
+    if value is not None:
+        rows = [
+            ("optimal policy, expected", value.optimum),
+            ("policy.json, expected", value.policy),
+            *rows,
+            ("random actions", value.random),
+        ]
+    title = policy.env if isinstance(policy, Policy) else "the environment"
+    title = title if made.spec is None else made.spec.id
+    print_shares(reward_title(title, policy), rows, value)
+    answer |= {
+        "env": title,
+        "episodes": episodes,
+        "reward": float(earned.mean()),
+        "half_width": error if episodes > 1 else None,  # of 95 % confidence
+        "worth": None if value is None else asdict(value),
+    }
 
 
-@app.command("watch")
+@command("watch")
 def watch_command(
+    answer: dict[str, Any],
     saved: Saved = DEFAULT_OUT,
     env: Env = None,
     env_arg: EnvArgs = None,
-    human: Annotated[bool, typer.Option("--human", help="Show it in a window.")] = False,
-    strip: Annotated[bool, typer.Option("--strip", help="Write pictures side by side.")] = False,
-    fps: Annotated[float | None, "Pictures per second; by default the environment's."] = None,
+    human: Annotated[bool, typer.Option("--human")] = False,
+    strip: Annotated[bool, typer.Option("--strip")] = False,
+    fps: float | None = None,
     seed: Seed = None,
-    out: Annotated[Path | None, "Folder for the file; by default that of the policy."] = None,
+    out: Path | None = None,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show an episode of a saved policy.
 
@@ -251,40 +261,45 @@ def watch_command(
     --human it opens a window and writes nothing. Watching costs no privacy.
 
     Example: privrl watch results/train --seed 1
-    """
-    with friendly(), answering(as_json) as answer:
-        from privrl.experiments.training import frames
-        from privrl.files import files as _files
-        from privrl.numerics.checks import check_count, check_positive
 
-        if human and strip:
-            raise ValueError("give --human (a window) or --strip (a file), not both.")
-        if seed is not None:
-            check_count("seed", seed, least=0)
-        if fps is not None:
-            check_positive("fps", fps)
-        name = "episode.png" if strip else "episode.gif"
-        out = (saved if saved.is_dir() else saved.parent) if out is None else out
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen
-        policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
-        try:
-            if not human:
-                outputs.check_new(out, [name], force=force)
-            pictures = list(frames.frames(policy, made, seed))
-            speed = frames.fps_of(made) if fps is None else fps
-        finally:
-            made.close()
-        answer["steps"] = len(pictures) - 1
-        if human:
-            frames.show(pictures, speed)
-            return
-        if strip:
-            write = lambda file: frames.write_strip(file, pictures)  # noqa: E731
-        else:
-            write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
-        written = _files.save_all(out, {name: write})
-        print_files(written)
-        answer["files"] = named(written)
-        steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
-        title = made.spec.id if made.spec is not None else "the environment"
-        OUT.print(f"{steps} of {title}", markup=False)
+    Parameters
+    ----------
+    human
+        Show it in a window.
+    strip
+        Write pictures side by side.
+    fps
+        Pictures per second; by default the environment's.
+    out
+        Folder for the file; by default that of the policy.
+    """
+    from privrl.experiments.training import frames
+    from privrl.files import files as _files
+    from privrl.numerics.checks import check_positive
+
+    if human and strip:
+        raise ValueError("give --human (a window) or --strip (a file), not both.")
+    if fps is not None:
+        check_positive("fps", fps)
+    name = "episode.png" if strip else "episode.gif"
+    out = (saved if saved.is_dir() else saved.parent) if out is None else out
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen
+    with _opened(saved, env, env_arg, seed, "render_mode=rgb_array") as (policy, made):
+        if not human:
+            outputs.check_new(out, [name], force=force)
+        pictures = list(frames.frames(policy, made, seed))
+        speed = frames.fps_of(made) if fps is None else fps
+    answer["steps"] = len(pictures) - 1
+    if human:
+        frames.show(pictures, speed)
+        return
+    if strip:
+        write = lambda file: frames.write_strip(file, pictures)  # noqa: E731
+    else:
+        write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
+    written = _files.save_all(out, {name: write})
+    print_files(written)
+    answer["files"] = named(written)
+    steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
+    title = made.spec.id if made.spec is not None else "the environment"
+    OUT.print(f"{steps} of {title}", markup=False)

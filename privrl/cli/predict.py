@@ -2,16 +2,16 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from privrl.cli import outputs
-from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.answers import command, named
 from privrl.cli.classifiers import print_scores
 from privrl.cli.outputs import Force
-from privrl.cli.released import Separator, installed
-from privrl.cli.terminal import app, command_line, friendly, print_files
+from privrl.cli.released import Separator
+from privrl.cli.terminal import command_line, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 
-@app.command("predict")
+@command("predict")
 def predict_command(
-    model: Annotated[Path, typer.Argument(help="model.json of privrl classify or naive-bayes.")],
-    data: Annotated[Path, typer.Argument(help="CSV file with a header row: what to predict for.")],
+    answer: dict[str, Any],
+    model: Annotated[Path, typer.Argument()],
+    data: Annotated[Path, typer.Argument()],
     separator: Separator = ",",
-    out: Annotated[Path, "Folder for the files."] = Path("results/predict"),
+    out: Path = Path("results/predict"),
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Predict with a private classifier, at no cost for the people it was fitted on.
 
@@ -35,38 +35,46 @@ def predict_command(
     and predict.json. A prediction is as private as its record.
     If the file has the classes, also prints accuracy (beside that of the most frequent class) and
     cross-entropy.
+
+    Parameters
+    ----------
+    model
+        model.json of privrl classify or naive-bayes.
+    data
+        CSV file with a header row: what to predict for.
+    out
+        Folder for the files.
     """
-    with friendly(), installed(), answering(as_json) as answer:
-        import pandas as pd
+    import pandas as pd
 
-        from privrl.data.records import read_records
-        from privrl.files import files as _files
+    from privrl.data.records import read_records
+    from privrl.files import files as _files
 
-        fitted, schema, target_column = _load(model)
-        heads = [f"probability of {label}" for label in fitted.classes_]
-        if target_column in heads:
-            raise ValueError(
-                f"the column {shown(target_column)} that model {model.name} predicts is named as "
-                "one of probabilities; rename it in the schema and fit again."
-            )
-        outputs.check_new(out, ["predictions.csv", "predict.json"], force=force)
-        records = read_records(data, schema, separator=separator, optional=target_column)
-        if len(records) == 0:
-            raise ValueError(f"data must have at least one record, got {str(data)!r}.")
-        features = records.drop(columns=target_column, errors="ignore")
-        chances = fitted.predict_proba(features)
-        table = pd.DataFrame({target_column: fitted.classes_[chances.argmax(axis=1)]})
-        for head, column in zip(heads, chances.T, strict=True):
-            table[head] = column
-        has_classes = target_column in records and records[target_column].notna().all()
-        about = {"command": command_line("predict", {}) + f" {shlex.join([str(model), str(data)])}"}
-        written = _files.save_all(
-            out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
+    fitted, schema, target_column = _load(model)
+    heads = [f"probability of {label}" for label in fitted.classes_]
+    if target_column in heads:
+        raise ValueError(
+            f"the column {shown(target_column)} that model {model.name} predicts is named as "
+            "one of probabilities; rename it in the schema and fit again."
         )
-        if has_classes:
-            answer["scores"] = print_scores(fitted, schema, records, target_column)
-        print_files(written)
-        answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
+    outputs.check_new(out, ["predictions.csv", "predict.json"], force=force)
+    records = read_records(data, schema, separator=separator, optional=target_column)
+    if len(records) == 0:
+        raise ValueError(f"data must have at least one record, got {str(data)!r}.")
+    features = records.drop(columns=target_column, errors="ignore")
+    chances = fitted.predict_proba(features)
+    table = pd.DataFrame({target_column: fitted.classes_[chances.argmax(axis=1)]})
+    for head, column in zip(heads, chances.T, strict=True):
+        table[head] = column
+    has_classes = target_column in records and records[target_column].notna().all()
+    about = {"command": command_line("predict", {}) + f" {shlex.join([str(model), str(data)])}"}
+    written = _files.save_all(
+        out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
+    )
+    if has_classes:
+        answer["scores"] = print_scores(fitted, schema, records, target_column)
+    print_files(written)
+    answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
 
 
 _MODEL: Final = frozenset(("classes", "naive_bayes"))  # entries of classifiers

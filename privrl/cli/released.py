@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -14,11 +15,11 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import outputs, spending
-from privrl.cli.answers import AsJson, answering, guaranteed, named
+from privrl.cli.answers import command, guaranteed, named
 from privrl.cli.options import DELTA, Delta, Epsilon, RenyiOrder
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, check_seed, randomness_with, rng_of
-from privrl.cli.terminal import ERR, app, command_line, friendly, print_cost, print_files
+from privrl.cli.terminal import ERR, command_line, print_cost, print_files, with_parameters
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class Release:
     ledger: spending.LedgerPath = None
     out: Out
     force: outputs.Force = False
-    as_json: AsJson = False
     report: WithReport = False
     accountant: "LedgerAccountant | None" = None  # once `account` made it
 
@@ -84,9 +84,18 @@ class Release:
 
     def account(self, files: Collection[str], about: str) -> "LedgerAccountant":
         """Return the ledger's accountant of the data, once the files can be written."""
+        from privrl.files.files import PARQUET
+
+        data = self.context.params["data"]
         outputs.check_new(self.out, files, force=self.force)
+        beside = [name for name in files if name.endswith(PARQUET)]
+        if beside and os.path.realpath(self.out) == os.path.realpath(data):
+            raise ValueError(
+                f"out must be another folder than that of the data, got {str(self.out)!r}: the "
+                f"next release would read {beside[0]} as data."
+            )
         self.accountant = spending.accountant_of(
-            self.context.params["data"], self.dataset, self.ledger, self._reported, about
+            data, self.dataset, self.ledger, self._reported, about
         )
         return self.accountant
 
@@ -143,21 +152,32 @@ def release_command(name: str) -> Callable[[Run], Run]:
     """Add a function as a command: its own options come first, then those of `Release`."""
 
     def add(run: Run) -> Run:
-        def command(context: typer.Context, **given: Any) -> None:
-            with friendly(), installed(), answering(given["as_json"]) as answer:
-                shared = {each.name: given.pop(each.name) for each in _options(name)}
-                run(Release(context=context, answer=answer, **shared), **given)
+        def release(answer: dict[str, Any], context: typer.Context, **given: Any) -> None:
+            shared = {each.name: given.pop(each.name) for each in _options(name)}
+            made = Release(context=context, answer=answer, **shared)
+            with _once_charged(made):
+                run(made, **given)
 
-        context, *_ = inspect.signature(command).parameters.values()
+        answer, context, _ = inspect.signature(release).parameters.values()
         _, *own = inspect.signature(run).parameters.values()
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
-            [context, *(each.replace(kind=keyword) for each in (*own, *_options(name)))]
-        )
-        app.command(name, help=run.__doc__)(command)
+        command(name)(with_parameters(release, run, [answer, context, *own, *_options(name)]))
         return run
 
     return add
+
+
+@contextmanager
+def _once_charged(release: Release) -> Iterator[None]:
+    """Say of whatever stops a command after the charge that the ledger has the release."""
+    try:
+        yield
+    except BaseException as error:
+        if release.accountant is not None and release.accountant.receipt is not None:
+            error.add_note(
+                f"The release is entry {release.accountant.receipt.number} of the ledger, and is "
+                "spent, whether or not its files were written."
+            )
+        raise
 
 
 def _options(name: str) -> Iterator[inspect.Parameter]:
@@ -204,15 +224,6 @@ def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
         )
 
 
-@contextmanager
-def installed() -> Iterator[None]:
-    """Report a missing package like any other error."""
-    try:
-        yield
-    except ImportError as error:
-        raise ValueError(str(error)) from error
-
-
 def guarantee_of(
     cost: "Cost", target: "Target | None", delta: float, seed: int | None
 ) -> dict[str, Any]:
@@ -234,7 +245,6 @@ def guarantee_of(
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():
         accountant.compose(part, count)
-    assert isinstance(target, RenyiDP)  # no option asks for zero-concentrated privacy
     return guarantee | {
         "order": target.order,
         "epsilon": target.epsilon,

@@ -1,14 +1,14 @@
 """privrl report, and the option --report of other commands."""
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from privrl.cli import outputs
-from privrl.cli.answers import AsJson, answering
+from privrl.cli.answers import command
 from privrl.cli.outputs import Force
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli.terminal import OUT, friendly, print_files
 from privrl.files.shown import shown
 
 _AUDIENCES = ("researcher", "public")
@@ -30,23 +30,13 @@ WithReport = Annotated[
 ]
 
 
-@app.command("report")
+@command("report")
 def report_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that a command of privrl wrote.")],
-    audience: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            help="public: only what privrl share would copy; researcher: everything. By default "
-            "public if there are shareable files.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        "The file; by default report-public.html or report-researcher.html in the folder.",
-    ] = None,
+    answer: dict[str, Any],
+    folder: Annotated[Path, typer.Argument()],
+    audience: Annotated[str | None, typer.Option("--for")] = None,
+    out: Path | None = None,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Write a report about a folder: a web page in one file that needs no network.
 
@@ -54,11 +44,20 @@ def report_command(
     the command line. A banner states whether you may share the page.
 
     Example: privrl report results/train --for researcher
+
+    Parameters
+    ----------
+    folder
+        A folder that a command of privrl wrote.
+    audience
+        public: only what privrl share would copy; researcher: everything. By default public
+        if there are shareable files.
+    out
+        The file; by default report-public.html or report-researcher.html in the folder.
     """
-    with friendly(), answering(as_json) as answer:
-        if audience is not None and audience not in _AUDIENCES:
-            raise ValueError(f"for must be researcher or public, got {shown(audience)}.")
-        answer.update(write_report(folder, audience, out, force=force))
+    if audience is not None and audience not in _AUDIENCES:
+        raise ValueError(f"for must be researcher or public, got {shown(audience)}.")
+    answer.update(write_report(folder, audience, out, force=force))
 
 
 def write_report(

@@ -23,12 +23,10 @@ from privrl.cli.terminal import ERR, OUT, app, friendly
 
 @app.command()
 def reproduce(
-    ids: Annotated[
-        list[str], typer.Argument(help="Ids of figures, list or all; see privrl reproduce list.")
-    ],
-    quick: Annotated[bool, "Smaller sizes, for seconds per figure."] = False,
-    workers: Annotated[int | None, "Figures computed in parallel; by default one per core."] = None,
-    out: Annotated[Path, "Folder for the files."] = Path("results/figures"),
+    ids: Annotated[list[str], typer.Argument()],
+    quick: bool = False,
+    workers: int | None = None,
+    out: Path = Path("results/figures"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +37,17 @@ def reproduce(
     changed.
 
     Example: privrl reproduce dps-fig1 --quick
+
+    Parameters
+    ----------
+    ids
+        Ids of figures, list or all; see privrl reproduce list.
+    quick
+        Smaller sizes, for seconds per figure.
+    workers
+        Figures computed in parallel; by default one per core.
+    out
+        Folder for the files.
     """
     with friendly(), answering(as_json) as answer:
         from rich.markdown import Markdown  # slow to load

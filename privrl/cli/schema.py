@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.answers import command, named
 from privrl.cli.released import Separator, check_name
-from privrl.cli.terminal import OUT, app, friendly, print_files, words
+from privrl.cli.terminal import OUT, print_files, words
 
 if TYPE_CHECKING:
     from privrl.data.schema.documentation import Documentation
@@ -20,55 +20,25 @@ if TYPE_CHECKING:
 _MOST_NAMES = 20  # that are told
 
 
-@app.command("schema")
+@command("schema")
 def schema_command(
-    columns: Annotated[
-        list[str] | None, "Comma-separated names of columns; of a file, those to use."
-    ] = None,
-    csv: Annotated[Path | None, "CSV file with a header, of which no other line is read."] = None,
-    header: Annotated[
-        bool,
-        typer.Option(
-            "--header",
-            help="The first line of the file is a row of names. Needed only where no other option "
-            "names one of its columns.",
-        ),
-    ] = False,
-    numeric: Annotated[
-        list[str] | None,
-        "COLUMN=LOW:HIGH, public bounds of a numeric column; COLUMN=LOW:HIGH:whole if it "
-        "has whole numbers. May be repeated.",
-    ] = None,
-    categories: Annotated[
-        list[str] | None, "COLUMN=A,B,C, all values of a column. May be repeated."
-    ] = None,
-    from_documentation: Annotated[
-        Path | None,
-        "File with lines such as 'job: clerk, smith.' and 'age: continuous.', as UCI "
-        "and C4.5 document data sets (.names).",
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        "Comma-separated columns that get a cell for missing and unlisted values; all "
-        "is each but the classes of a documentation.",
-    ] = None,
-    bins: Annotated[int, "Bins of every numeric column."] = 10,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="Of a log of persons, for privrl fit-model and fit-policy."),
-    ] = False,
-    person: Annotated[str | None, "With --log: the column that identifies persons."] = None,
-    order: Annotated[str | None, "With --log: the column of numbers that sorts rows."] = None,
-    action: Annotated[
-        list[str] | None, "With --log: comma-separated columns that make up the action."
-    ] = None,
-    outcome: Annotated[
-        str | None, "With --log: the column of how an episode ended; see --categories."
-    ] = None,
-    reward: Annotated[str | None, "With --log: the column of rewards; see --numeric."] = None,
+    answer: dict[str, Any],
+    columns: list[str] | None = None,
+    csv: Path | None = None,
+    header: Annotated[bool, typer.Option("--header")] = False,
+    numeric: list[str] | None = None,
+    categories: list[str] | None = None,
+    from_documentation: Path | None = None,
+    missing: list[str] | None = None,
+    bins: int = 10,
+    log: Annotated[bool, typer.Option("--log")] = False,
+    person: str | None = None,
+    order: str | None = None,
+    action: list[str] | None = None,
+    outcome: str | None = None,
+    reward: str | None = None,
     separator: Separator = ",",
-    out: Annotated[Path, "File to write, .toml or .json."] = Path("schema.toml"),
-    as_json: AsJson = False,
+    out: Path = Path("schema.toml"),
 ) -> None:
     """Write a schema: what each column may hold, known without the data.
 
@@ -76,69 +46,105 @@ def schema_command(
     completes an existing file, and keeps what is filled in.
 
     Example: privrl schema --columns age,job --numeric age=0:100 --categories job=clerk,smith
-    """
-    with friendly(), answering(as_json) as answer:
-        from privrl.data.logs.templates import write_log_template
-        from privrl.data.records import check_separator
-        from privrl.data.schema import read_documentation, write_template
-        from privrl.data.schema.documentation import parse_categories
-        from privrl.data.schema.templates import parse_bounds
 
-        if columns is None and csv is None and from_documentation is None:
-            raise ValueError("give --columns or --csv, or --from-documentation.")
-        roles: dict[str, Any] = {
-            "person": person, "order": order, "actions": words(action or ()), "outcome": outcome,
-            "reward": reward,
-        }  # fmt: skip
-        of_roles = [each for each in (person, order, *roles["actions"], outcome, reward) if each]
-        if of_roles and not log:
-            raise ValueError("person, order, action, outcome and reward need --log.")
-        documented = None
-        if from_documentation is not None:
-            documented = read_documentation(from_documentation)
-        between = check_separator(separator)
-        names, rest = words(columns or ()), words(missing or ())
-        if csv is not None:
-            named_so = {*of_roles, *_named(numeric, categories, rest)}
-            typed = None if header else {*names, *named_so, *_there(out, log=log)}
-            found = _names_of(csv, between, documented, typed)
-            for name in (*names, *of_roles):
-                check_name("columns", name, found)
-            names = names or _in_use(found, _there(out, log=log), out, named_so)
-        elif columns is None and documented is not None:
-            names = documented.names
-        bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
-        values: dict[str, Any] = {**parse_categories(categories or ())}
-        if documented is not None:
-            known = documented.named(names)
-            bounds = {n: None for n in known.continuous if n not in values} | bounds
-            values = {n: v for n, v in known.categories.items() if n not in bounds} | values
-            _tell_documented(documented, names)
-        if not out.absolute().parent.is_dir():
-            raise ValueError(f"out must be in a folder that exists, got {str(out)!r}.")
-        said: dict[str, Any] = {
-            "numeric": bounds,
-            "categories": values,
-            "rest": _rest(rest, names, documented),
-            "bins": bins,
-        }
-        written = (
-            write_log_template(out, names, **roles, **said)
-            if log
-            else write_template(out, names, **said)
-        )
-        print_files([out])
-        inferred = _inferences(bounds, values, bins, {outcome, reward})
-        for sentence in inferred:
-            OUT.print(escape(sentence), soft_wrap=True)
-        _tell(written, has_rest=bool(rest), log=log)
-        answer |= {
-            "columns": list(names),
-            "inferred": inferred,
-            "to_fill_in": list(written.unfilled),
-            "kept": list(written.kept),
-            "files": named([out]),
-        }
+    Parameters
+    ----------
+    columns
+        Comma-separated names of columns; of a file, those to use.
+    csv
+        CSV file with a header, of which no other line is read.
+    header
+        The first line of the file is a row of names. Needed only where no other option names
+        one of its columns.
+    numeric
+        COLUMN=LOW:HIGH, public bounds of a numeric column; COLUMN=LOW:HIGH:whole if it has
+        whole numbers. May be repeated.
+    categories
+        COLUMN=A,B,C, all values of a column. May be repeated.
+    from_documentation
+        File with lines such as 'job: clerk, smith.' and 'age: continuous.', as UCI and C4.5
+        document data sets (.names).
+    missing
+        Comma-separated columns that get a cell for missing and unlisted values; all is each
+        but the classes of a documentation.
+    bins
+        Bins of every numeric column.
+    log
+        Of a log of persons, for privrl fit-model and fit-policy.
+    person
+        With --log: the column that identifies persons.
+    order
+        With --log: the column of numbers that sorts rows.
+    action
+        With --log: comma-separated columns that make up the action.
+    outcome
+        With --log: the column of how an episode ended; see --categories.
+    reward
+        With --log: the column of rewards; see --numeric.
+    out
+        File to write, .toml or .json.
+    """
+    from privrl.data.logs.templates import write_log_template
+    from privrl.data.records import check_separator
+    from privrl.data.schema import read_documentation, write_template
+    from privrl.data.schema.documentation import parse_categories
+    from privrl.data.schema.templates import parse_bounds
+
+    if columns is None and csv is None and from_documentation is None:
+        raise ValueError("give --columns or --csv, or --from-documentation.")
+    roles: dict[str, Any] = {
+        "person": person, "order": order, "actions": words(action or ()), "outcome": outcome,
+        "reward": reward,
+    }  # fmt: skip
+    of_roles = [each for each in (person, order, *roles["actions"], outcome, reward) if each]
+    if of_roles and not log:
+        raise ValueError("person, order, action, outcome and reward need --log.")
+    documented = None
+    if from_documentation is not None:
+        documented = read_documentation(from_documentation)
+    between = check_separator(separator)
+    names, rest = words(columns or ()), words(missing or ())
+    if csv is not None:
+        named_so = {*of_roles, *_named(numeric, categories, rest)}
+        typed = None if header else {*names, *named_so, *_there(out, log=log)}
+        found = _names_of(csv, between, documented, typed)
+        for name in (*names, *of_roles):
+            check_name("columns", name, found)
+        names = names or _in_use(found, _there(out, log=log), out, named_so)
+    elif columns is None and documented is not None:
+        names = documented.names
+    bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
+    values: dict[str, Any] = {**parse_categories(categories or ())}
+    if documented is not None:
+        known = documented.named(names)
+        bounds = {n: None for n in known.continuous if n not in values} | bounds
+        values = {n: v for n, v in known.categories.items() if n not in bounds} | values
+        _tell_documented(documented, names)
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"out must be in a folder that exists, got {str(out)!r}.")
+    said: dict[str, Any] = {
+        "numeric": bounds,
+        "categories": values,
+        "rest": _rest(rest, names, documented),
+        "bins": bins,
+    }
+    written = (
+        write_log_template(out, names, **roles, **said)
+        if log
+        else write_template(out, names, **said)
+    )
+    print_files([out])
+    inferred = _inferences(bounds, values, bins, {outcome, reward})
+    for sentence in inferred:
+        OUT.print(escape(sentence), soft_wrap=True)
+    _tell(written, has_rest=bool(rest), log=log)
+    answer |= {
+        "columns": list(names),
+        "inferred": inferred,
+        "to_fill_in": list(written.unfilled),
+        "kept": list(written.kept),
+        "files": named([out]),
+    }
 
 
 def _inferences(

@@ -9,9 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.answers import command, named
 from privrl.cli.outputs import Force
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli.terminal import OUT, print_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,18 +21,13 @@ if TYPE_CHECKING:
 _MOST = 40  # listed files
 
 
-@app.command("share")
+@command("share")
 def share_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that a privrl command wrote.")],
-    to: Annotated[Path, "The new folder for the shareable files."],
+    answer: dict[str, Any],
+    folder: Annotated[Path, typer.Argument()],
+    to: Path,
     force: Force = False,
-    weak: Annotated[
-        bool,
-        typer.Option(
-            "--weak", help="Also copy releases with an epsilon above 10 or a delta above 0.001."
-        ),
-    ] = False,
-    as_json: AsJson = False,
+    weak: Annotated[bool, typer.Option("--weak")] = False,
 ) -> None:
     """Copy only the shareable files of a folder.
 
@@ -44,40 +39,48 @@ def share_command(
     and so is a delta above 0.001. A Rényi divergence alone counts as its epsilon at delta 1e-5.
 
     Example: privrl share results/histogram --to public/ages
-    """
-    with friendly(), answering(as_json) as answer:
-        from privrl.files import copies as _copies
-        from privrl.files import files as _files
-        from privrl.files import sharing as _sharing
-        from privrl.numerics.printing import up
 
-        _copies.check_place(to, folder, force=force)
-        copy = _copies.copy_of(folder)
-        ordered = sorted(copy.verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
-        _print_verdicts(ordered)
-        if not copy.files:
-            raise ValueError(f"nothing of {str(folder)!r} may be shared; no file was written.")
-        for name, guarantee in copy.guarantees.items():
-            _print_guarantee(name, guarantee)
-            limits = _sharing.MOST_EPSILON, _sharing.MOST_DELTA
-            named_amounts = zip(
-                ("an epsilon", "a delta"), _sharing.amounts_of(guarantee), limits, strict=True
-            )
-            for word, amount, most in named_amounts:
-                if amount > most and not weak:
-                    raise ValueError(
-                        f"{name} states {word} of {up(amount)}, above {most:g}: that is weak "
-                        "privacy, and no file was written. To share it anyway, add --weak."
-                    )
-        _files.save_folder(Path(os.path.realpath(to)), copy.files)
-        written = [to / name for name in copy.files]
-        print_files(written)
-        answer |= {
-            "shared": {name: each.because for name, each in ordered if each.shareable},
-            "left": {name: each.because for name, each in ordered if not each.shareable},
-            "guarantees": {name: dict(each) for name, each in copy.guarantees.items()},
-            "files": named(written),
-        }
+    Parameters
+    ----------
+    folder
+        A folder that a privrl command wrote.
+    to
+        The new folder for the shareable files.
+    weak
+        Also copy releases with an epsilon above 10 or a delta above 0.001.
+    """
+    from privrl.files import copies as _copies
+    from privrl.files import files as _files
+    from privrl.files import sharing as _sharing
+    from privrl.numerics.printing import up
+
+    _copies.check_place(to, folder, force=force)
+    copy = _copies.copy_of(folder)
+    ordered = sorted(copy.verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
+    _print_verdicts(ordered)
+    if not copy.files:
+        raise ValueError(f"nothing of {str(folder)!r} may be shared; no file was written.")
+    for name, guarantee in copy.guarantees.items():
+        _print_guarantee(name, guarantee)
+        limits = _sharing.MOST_EPSILON, _sharing.MOST_DELTA
+        named_amounts = zip(
+            ("an epsilon", "a delta"), _sharing.amounts_of(guarantee), limits, strict=True
+        )
+        for word, amount, most in named_amounts:
+            if amount > most and not weak:
+                raise ValueError(
+                    f"{name} states {word} of {up(amount)}, above {most:g}: that is weak "
+                    "privacy, and no file was written. To share it anyway, add --weak."
+                )
+    _files.save_folder(Path(os.path.realpath(to)), copy.files)
+    written = [to / name for name in copy.files]
+    print_files(written)
+    answer |= {
+        "shared": {name: each.because for name, each in ordered if each.shareable},
+        "left": {name: each.because for name, each in ordered if not each.shareable},
+        "guarantees": {name: dict(each) for name, each in copy.guarantees.items()},
+        "files": named(written),
+    }
 
 
 def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:

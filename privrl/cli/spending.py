@@ -57,7 +57,7 @@ def accountant_of(
             "data in a file, or the ledger has two accounts"
         )
     shown = "".join(each if each.isprintable() else "?" for each in about)[:LONGEST].strip()
-    return ledger.accountant(chosen, delta=delta, about=shown)
+    return ledger.accountant(chosen, delta=delta, about=shown, source=data)
 
 
 def _waiting(ledger: "Ledger", chosen: str) -> str | None:

@@ -10,12 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from privrl.cli import jobs, outputs
-from privrl.cli.answers import AsJson, amount, answering, named
+from privrl.cli.answers import amount, named
 from privrl.cli.jobs import Address, Backend, Workers
 from privrl.cli.options import takes_options
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
-from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
+from privrl.cli.terminal import OUT, command_line, numbers, print_files, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,36 +37,17 @@ def _options() -> list[Parameter]:
 
 @takes_options(_options)
 def suite(
+    answer: dict[str, Any],
     *,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Comma-separated: all, set, judged, names of tasks, other sizes and seeds such as "
-            "DeepSea15 or Garnet30x3-11, and .npz files of tables.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    epsilons: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Comma-separated privacy budgets of a whole run, in nats; none is no privacy.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        "steps (the default: one step is private; all tasks), others (other sizes and "
-        "seeds), rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 "
-        "users), in (epsilon, delta); steps-renyi-2 and so on, in Renyi divergence of order 2. "
-        "Other options override parts of it.",
-    ] = None,
+    tasks: Annotated[list[str] | None, typer.Option(rich_help_panel=_PANEL)] = None,
+    epsilons: Annotated[list[str] | None, typer.Option(rich_help_panel=_PANEL)] = None,
+    preset: str | None = None,
     spec: Annotated[Path | None, jobs.spec_option("suite")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
     out: Annotated[Path | None, jobs.folder_option("suite", "others")] = None,
     force: Force = False,
-    as_json: AsJson = False,
     report: WithReport = False,
     **options: Any,
 ) -> None:
@@ -77,53 +58,55 @@ def suite(
     is kept in suite.sqlite at once: the same command again, or with --force one with more tasks,
     agents or budgets, computes only what is missing. Delete that file after a change of the code
     itself.
-    """
-    with friendly(), answering(as_json) as answer:
-        from privrl.experiments import suites
-        from privrl.experiments.suites import presets
-        from privrl.experiments.suites.plots import shares_of_the_optimum
-        from privrl.files import files as _files
-        from privrl.numerics.randomness import SEEDED
 
-        base, todo = jobs.overridden(
-            suites.SuiteSpec, presets.preset, preset, spec, _PRESET, options
-        )
-        if tasks is not None:
-            todo = replace(todo, tasks=words(tasks))
-        if epsilons is not None:
-            todo = replace(todo, epsilons=_budgets(epsilons))
-        out = jobs.folder("suite", out, preset, _PRESET)
-        outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
-        with jobs.jobs_bar(
-            "comparing", out / _DATABASE, backend=backend, workers=workers
-        ) as on_progress:
-            results = suites.run_suite(
-                todo,
-                backend=backend,
-                workers=workers,
-                address=address,
-                database=out / _DATABASE,
-                on_progress=on_progress,
-            ).results
-        own = {"tasks": tasks, "epsilons": epsilons}
-        saved = {
-            "command": command_line("suite", base | own | options),
-            "spec": todo.to_dict(),
-            "randomness": SEEDED,
-        }
-        written = _files.save_all(
-            out,
-            {
-                "suite.csv": _files.table_writer(results),
-                "suite.png": _files.figure_writer(shares_of_the_optimum(results)),
-            },
-            ("suite.json", saved),
-        )
-        _print_suite(results)
-        print_files([*written, out / _DATABASE])
-        answer |= {"means": _means(results), "files": named([*written, out / _DATABASE])}
-        if report:
-            answer.update(write_report(out))
+    Parameters
+    ----------
+    tasks
+        Comma-separated: all, set, judged, names of tasks, other sizes and seeds such as
+        DeepSea15 or Garnet30x3-11, and .npz files of tables.
+    epsilons
+        Comma-separated privacy budgets of a whole run, in nats; none is no privacy.
+    preset
+        steps (the default: one step is private; all tasks), others (other sizes and seeds),
+        rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 users),
+        in (epsilon, delta); steps-renyi-2 and so on, in Renyi divergence of order 2. Other
+        options override parts of it.
+    """
+    from privrl.experiments import suites
+    from privrl.experiments.suites import presets
+    from privrl.experiments.suites.plots import shares_of_the_optimum
+    from privrl.files import files as _files
+    from privrl.numerics.randomness import SEEDED
+
+    base, todo = jobs.overridden(suites.SuiteSpec, presets.preset, preset, spec, _PRESET, options)
+    if tasks is not None:
+        todo = replace(todo, tasks=words(tasks))
+    if epsilons is not None:
+        todo = replace(todo, epsilons=_budgets(epsilons))
+    out = jobs.folder("suite", out, preset, _PRESET)
+    outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
+    database = out / _DATABASE
+    with jobs.doing("comparing", database, backend, workers, address) as how:
+        results = suites.run_suite(todo, **how).results
+    own = {"tasks": tasks, "epsilons": epsilons}
+    saved = {
+        "command": command_line("suite", base | own | options),
+        "spec": todo.to_dict(),
+        "randomness": SEEDED,
+    }
+    written = _files.save_all(
+        out,
+        {
+            "suite.csv": _files.table_writer(results),
+            "suite.png": _files.figure_writer(shares_of_the_optimum(results)),
+        },
+        ("suite.json", saved),
+    )
+    _print_suite(results)
+    print_files([*written, database])
+    answer |= {"means": _means(results), "files": named([*written, database])}
+    if report:
+        answer.update(write_report(out))
 
 
 def _budgets(texts: list[str]) -> tuple[float | None, ...]:

@@ -9,12 +9,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from privrl.cli import jobs, outputs
-from privrl.cli.answers import AsJson, amount, answering, named
+from privrl.cli.answers import amount, named
 from privrl.cli.jobs import Address, Backend, Workers
 from privrl.cli.options import takes_options
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
-from privrl.cli.terminal import ERR, OUT, command_line, friendly, print_files
+from privrl.cli.terminal import ERR, OUT, command_line, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
@@ -44,21 +44,16 @@ def _options() -> list[Parameter]:
 
 @takes_options(_options)
 def sweep(
+    answer: dict[str, Any],
     *,
-    preset: Annotated[
-        str | None,
-        "quick (the default) or frontier (every method), in (epsilon, delta); "
-        "quick-renyi-2, frontier-renyi-2 and paper-renyi-2 (Ponnoprat's setting, not a "
-        "guarantee), in Renyi divergence of order 2. Other options override parts of it.",
-    ] = None,
+    preset: str | None = None,
     spec: Annotated[Path | None, jobs.spec_option("sweep")] = None,
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Also write Parquet tables.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet")] = False,
     out: Annotated[Path | None, jobs.folder_option("sweep", "frontier")] = None,
     force: Force = False,
-    as_json: AsJson = False,
     report: WithReport = False,
     **options: Any,
 ) -> None:
@@ -69,53 +64,52 @@ def sweep(
     sweep.sqlite at once: the same command again, or with --force one with more methods or
     budgets, computes only what is missing. So does one with more runs, but for a last block that
     was not full.
-    """
-    with friendly(), answering(as_json) as answer:
-        from privrl.experiments import sweeps
-        from privrl.files import files as _files
-        from privrl.numerics.randomness import SEEDED
 
-        base, todo = jobs.overridden(
-            sweeps.SweepSpec, sweeps.preset, preset, spec, _PRESET, options
-        )
-        out = jobs.folder("sweep", out, preset, _PRESET)
-        outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
-        if parquet:
-            _files.check_parquet()
-        if options["horizon"] is None:
-            _say_horizon(todo)
-        database = out / _DATABASE
-        with jobs.jobs_bar("sweeping", database, backend=backend, workers=workers) as on_progress:
-            result = sweeps.run_sweep(
-                todo,
-                backend=backend,
-                workers=workers,
-                address=address,
-                database=database,
-                on_progress=on_progress,
-            )
-        saved = {
-            "command": command_line("sweep", base | options),
-            "spec": todo.to_dict(),
-            "optimal_value": result.optimal_value,
-            "random_value": result.random_value,
-            "randomness": SEEDED,
-        }
-        files = _tables(result, parquet=parquet) | _pictures(result, todo)
-        written = _files.save_all(out, files, ("sweep.json", saved))
-        _print_sweep(result.results, result.optimal_value, todo)
-        print_files([*written, database])
-        answer |= {
-            "optimal_value": result.optimal_value,
-            "random_value": result.random_value,
-            "relation": todo.relation,
-            "renyi_order": todo.renyi_order,
-            "delta": todo.delta,
-            "means": _means(result.results),
-            "files": named([*written, database]),
-        }
-        if report:
-            answer.update(write_report(out))
+    Parameters
+    ----------
+    preset
+        quick (the default) or frontier (every method), in (epsilon, delta); quick-renyi-2,
+        frontier-renyi-2 and paper-renyi-2 (Ponnoprat's setting, not a guarantee), in Renyi
+        divergence of order 2. Other options override parts of it.
+    parquet
+        Also write Parquet tables.
+    """
+    from privrl.experiments import sweeps
+    from privrl.files import files as _files
+    from privrl.numerics.randomness import SEEDED
+
+    base, todo = jobs.overridden(sweeps.SweepSpec, sweeps.preset, preset, spec, _PRESET, options)
+    out = jobs.folder("sweep", out, preset, _PRESET)
+    outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
+    if parquet:
+        _files.check_parquet()
+    if options["horizon"] is None:
+        _say_horizon(todo)
+    database = out / _DATABASE
+    with jobs.doing("sweeping", database, backend, workers, address) as how:
+        result = sweeps.run_sweep(todo, **how)
+    saved = {
+        "command": command_line("sweep", base | options),
+        "spec": todo.to_dict(),
+        "optimal_value": result.optimal_value,
+        "random_value": result.random_value,
+        "randomness": SEEDED,
+    }
+    files = _tables(result, parquet=parquet) | _pictures(result, todo)
+    written = _files.save_all(out, files, ("sweep.json", saved))
+    _print_sweep(result.results, result.optimal_value, todo)
+    print_files([*written, database])
+    answer |= {
+        "optimal_value": result.optimal_value,
+        "random_value": result.random_value,
+        "relation": todo.relation,
+        "renyi_order": todo.renyi_order,
+        "delta": todo.delta,
+        "means": _means(result.results),
+        "files": named([*written, database]),
+    }
+    if report:
+        answer.update(write_report(out))
 
 
 def _say_horizon(spec: "SweepSpec") -> None:

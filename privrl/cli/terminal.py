@@ -2,11 +2,12 @@
 
 import errno
 import inspect
+import re
 import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args
@@ -26,11 +27,14 @@ from rich.progress import (
 )
 from rich.text import Text
 from typer.core import TyperGroup
+from typer.models import ParameterInfo
 
 from privrl.files.shown import shown
 from privrl.numerics.printing import exact, up
 
 MARKUP: Final = "markdown"  # of help
+_PARAMETERS: Final = "\n\nParameters\n----------\n"  # of a docstring
+_ENTRY: Final = re.compile(r"^(\w+)\n((?:    .*\n?)+)", re.M)
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG: Final = set[bool]()  # not empty where --debug was given
@@ -69,25 +73,45 @@ def _say_misused(error: Any) -> None:
 
 
 class Commands(typer.Typer):
-    """Commands; a sentence beside an option's type is its help: ``Annotated[int, "How many."]``."""
+    """Commands, whose help is their functions' docstrings.
+
+    An option's help is its entry in the section of parameters. Of one that several commands have,
+    it is a sentence beside its type: ``Annotated[int, "How many."]``.
+    """
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Command], Command]:
         """Return a decorator, as Typer does."""
-        add = super().command(*args, **settings)
 
-        def add_with_help(run: Command) -> Command:
+        def add(run: Command) -> Command:
+            text, _, entries = (inspect.getdoc(run) or "").partition(_PARAMETERS)
+            told = {name: " ".join(lines.split()) for name, lines in _ENTRY.findall(entries)}
             own = inspect.signature(run).parameters.values()
-            signature = inspect.Signature([each.replace(annotation=_option(each)) for each in own])
-            run.__signature__ = signature  # type: ignore[attr-defined] # Typer reads it
-            return add(run)
+            run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
+                [each.replace(annotation=_option(each, told.get(each.name))) for each in own]
+            )
+            return super(Commands, self).command(*args, help=text, **settings)(run)
 
-        return add_with_help
+        return add
 
 
-def _option(parameter: inspect.Parameter) -> Any:
+def with_parameters(
+    command: Command, like: Callable[..., Any], parameters: Iterable[inspect.Parameter]
+) -> Command:
+    """Return a command with these parameters and the docstring of another function."""
+    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined] # Typer reads it
+    command.__doc__ = like.__doc__
+    return command
+
+
+def _option(parameter: inspect.Parameter, sentence: str | None) -> Any:
     match get_args(parameter.annotation):
-        case (kind, str(sentence)):
-            return Annotated[kind, typer.Option(help=sentence)]
+        case (kind, str(shared)):
+            return Annotated[kind, typer.Option(help=shared)]
+        case (_, ParameterInfo() as option) if sentence is not None:
+            option.help = sentence
+        case _ if sentence is not None:
+            return Annotated[parameter.annotation, typer.Option(help=sentence)]
     return parameter.annotation
 
 
@@ -115,7 +139,9 @@ def friendly() -> Iterator[None]:
             yield
         except Exception as error:
             place = _in_environment(error)
-            known = isinstance(error, ValueError | OSError | OverflowError | MemoryError)
+            known = isinstance(
+                error, ValueError | OSError | OverflowError | MemoryError | ImportError
+            )
             if DEBUG or not (known or place):
                 raise
             what = " ".join([place or _in_words(error), *getattr(error, "__notes__", ())])

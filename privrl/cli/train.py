@@ -7,16 +7,16 @@ import sys
 from dataclasses import asdict
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from privrl.cli import outputs
-from privrl.cli.answers import AsJson, answering, guaranteed, named
+from privrl.cli.answers import guaranteed, named
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
 from privrl.cli.playing import DEFAULT_OUT, print_shares, reward_title
 from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, check_seed
-from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
+from privrl.cli.terminal import OUT, bar, command_line, print_cost, print_files
 
 if TYPE_CHECKING:
     from privrl.envs.worth import Worth
@@ -44,17 +44,13 @@ def _options() -> list[Parameter]:
 
 @takes_options(_options)
 def train(
+    answer: dict[str, Any],
     *,
     reproducible: Reproducible = None,
-    out: Annotated[Path, "Folder for the files."] = DEFAULT_OUT,
+    out: Path = DEFAULT_OUT,
     force: Force = False,
-    as_json: AsJson = False,
     report: WithReport = False,
-    checkpoint_every: Annotated[
-        str | None,
-        "Save the run after this number of episodes, or minutes (500, or 10min). Rerun "
-        "the command to resume.",
-    ] = None,
+    checkpoint_every: str | None = None,
     **options: Any,
 ) -> None:
     """Train one private agent on a Gymnasium environment.
@@ -75,90 +71,95 @@ def train(
 
     With --checkpoint-every, the folder holds a file checkpoint.private until the run has ended. It
     holds raw counts and the state of the noise: never share it.
+
+    Parameters
+    ----------
+    out
+        Folder for the files.
+    checkpoint_every
+        Save the run after this number of episodes, or minutes (500, or 10min). Rerun the
+        command to resume.
     """
-    with friendly(), answering(as_json) as answer:
-        from privrl.agents import Checkpoint
-        from privrl.agents.methods import Method
-        from privrl.experiments.training import TrainSpec, run_training
-        from privrl.files import files as _files
+    from privrl.agents import Checkpoint
+    from privrl.agents.methods import Method
+    from privrl.experiments.training import TrainSpec, run_training
+    from privrl.files import files as _files
 
-        method = Method(**values_of(Method, options))
-        spec = TrainSpec(method=method, **values_of(TrainSpec, options))
-        check_seed(spec.seed, reproducible=reproducible)
-        own = {"reproducible": reproducible, "checkpoint_every": checkpoint_every}
-        outputs.check_new(out, _FILES, force=force)
-        kept, path = None, out / _CHECKPOINT
-        if checkpoint_every is not None:
-            run = json.dumps(spec.to_dict())
-            kept = Checkpoint.parse(checkpoint_every, path=path, run=run)
-            out.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                OUT.print(f"going on from {path}", soft_wrap=True)
-        elif path.exists():
-            raise ValueError(
-                f"out has {_CHECKPOINT}, of a run that was stopped, got {str(out)!r}; go on with "
-                "it: --checkpoint-every, or remove it."
-            )
-        if ":" in spec.env and not sys.flags.safe_path:
-            sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
-        with bar("training", spec.episodes) as on_progress:
-            result = run_training(
-                spec, callback=lambda told: on_progress(told.done), checkpoint=kept
-            )
-        from privrl.agents import Policy
+    method = Method(**values_of(Method, options))
+    spec = TrainSpec(method=method, **values_of(TrainSpec, options))
+    check_seed(spec.seed, reproducible=reproducible)
+    own = {"reproducible": reproducible, "checkpoint_every": checkpoint_every}
+    outputs.check_new(out, _FILES, force=force)
+    kept, path = None, out / _CHECKPOINT
+    if checkpoint_every is not None:
+        run = json.dumps(spec.to_dict())
+        kept = Checkpoint.parse(checkpoint_every, path=path, run=run)
+        out.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            OUT.print(f"going on from {path}", soft_wrap=True)
+    elif path.exists():
+        raise ValueError(
+            f"out has {_CHECKPOINT}, of a run that was stopped, got {str(out)!r}; go on with "
+            "it: --checkpoint-every, or remove it."
+        )
+    if ":" in spec.env and not sys.flags.safe_path:
+        sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
+    with bar("training", spec.episodes) as on_progress:
+        result = run_training(spec, callback=lambda told: on_progress(told.done), checkpoint=kept)
+    from privrl.agents import Policy
 
-        pictures = {}
-        if isinstance(result.policy, Policy):
-            policy = {"policy.json": _files.text_writer(result.policy.to_text())}
-        else:
-            policy = result.policy.files()
-        _files.save_all(out, policy)  # whatever happens to the pictures
-        from privrl.experiments.training import plots
+    pictures = {}
+    if isinstance(result.policy, Policy):
+        policy = {"policy.json": _files.text_writer(result.policy.to_text())}
+    else:
+        policy = result.policy.files()
+    _files.save_all(out, policy)  # whatever happens to the pictures
+    from privrl.experiments.training import plots
 
-        if isinstance(result.policy, Policy):
-            figure = plots.policy_figure(result.policy, result.grid)
-            pictures["policy.png"] = _files.figure_writer(figure)
+    if isinstance(result.policy, Policy):
+        figure = plots.policy_figure(result.policy, result.grid)
+        pictures["policy.png"] = _files.figure_writer(figure)
 
-        written = _files.save_all(
-            out,
-            {
-                **policy,
-                **pictures,
-                "learning_curve.png": _files.figure_writer(
-                    plots.learning_figure(result.record, result.worth, spec.env, spec.method)
-                ),
-                "record.csv": _files.table_writer(result.record),
-            },
-            (
-                "train.json",
-                {"command": command_line("train", own | options), "spec": spec.to_dict()}
-                | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
+    written = _files.save_all(
+        out,
+        {
+            **policy,
+            **pictures,
+            "learning_curve.png": _files.figure_writer(
+                plots.learning_figure(result.record, result.worth, spec.env, spec.method)
             ),
-        )
-        path.unlink(missing_ok=True)  # all it is for is done, and it is not private
-        _print_rewards(result, spec.env)
-        print_cost(
-            "policy.json",
-            result.guarantee,
-            without="the sampler is non-private",
-            also=f"; draws: {result.guarantee['draws']}",
-        )
-        print_files(written)
-        OUT.print(
-            "record.csv and learning_curve.png show what the agent earned in each episode, without "
-            "any privacy: they are for research on simulations; keep them to yourself where an "
-            "episode is a person's"
-        )
-        _print_next(out)
-        answer |= {
-            "env": spec.env,
-            "episodes": spec.episodes,
-            "guarantee": guaranteed(result.guarantee),
-            "worth": _shares(result.worth),
-            "files": named(written),
-        }
-        if report:
-            answer.update(write_report(out))
+            "record.csv": _files.table_writer(result.record),
+        },
+        (
+            "train.json",
+            {"command": command_line("train", own | options), "spec": spec.to_dict()}
+            | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
+        ),
+    )
+    path.unlink(missing_ok=True)  # all it is for is done, and it is not private
+    _print_rewards(result, spec.env)
+    print_cost(
+        "policy.json",
+        result.guarantee,
+        without="the sampler is non-private",
+        also=f"; draws: {result.guarantee['draws']}",
+    )
+    print_files(written)
+    OUT.print(
+        "record.csv and learning_curve.png show what the agent earned in each episode, without "
+        "any privacy: they are for research on simulations; keep them to yourself where an "
+        "episode is a person's"
+    )
+    _print_next(out)
+    answer |= {
+        "env": spec.env,
+        "episodes": spec.episodes,
+        "guarantee": guaranteed(result.guarantee),
+        "worth": _shares(result.worth),
+        "files": named(written),
+    }
+    if report:
+        answer.update(write_report(out))
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:

@@ -102,6 +102,7 @@ DESIGN: Final = Design()
 _REWARD_BINS: Final = 16
 _REWARD_CELLS: Final = _REWARD_BINS + 3
 _SURE: Final = 3.5  # deviations of noise above which some reward occurs
+_MOST_WORK: Final = 10**9  # the cube of features for each target, a minute or two
 
 
 def fit_continuous_model(
@@ -228,6 +229,11 @@ class _Plan:
         ]
         if self.schema.terminates:
             sizes.append((most_cells(self.schema), design.ends / 2))
+        if features**3 * m > _MOST_WORK:  # of posteriors: minutes, and gigabytes soon after
+            raise ValueError(
+                f"schema must have fewer columns, or order be lower: {features} features for {m} "
+                "numbers to predict take too long to fit."
+            )
         for size, share in sizes:
             if size > most_columns(share):
                 raise ValueError(

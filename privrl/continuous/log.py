@@ -279,6 +279,8 @@ def _numbered(person: NDArray[Any]) -> NDArray[Any]:
     if person.dtype.kind in "iu":
         return np.unique(person, return_inverse=True)[1].reshape(person.shape)
     numbers = check_numbers("person", person)
+    if person.dtype.itemsize > numbers.dtype.itemsize:  # of two names 64 bits may make one
+        raise ValueError(f"person must be an array of integers, got {person.dtype.type.__name__}.")
     if (np.isfinite(numbers) & (np.abs(numbers) >= LARGEST_WHOLE)).any():
         raise ValueError(
             "person must be an array of integers, or hold numbers below 2**53: floats do not hold "

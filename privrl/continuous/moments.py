@@ -198,6 +198,7 @@ class MomentStream:
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()
+        self._busy: int | None = None  # the thread that holds the lock
         self.cost = NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
         releases.charge(accountant, self.cost)
 
@@ -266,11 +267,17 @@ class MomentStream:
     ) -> tuple[FloatArray, float]:
         self._check(len(total), share)
         amplitude = math.sqrt(share)
+        if self._busy == threading.get_ident():
+            raise ValueError("rows must not use the stream that calls them.")
         with self._lock, np.errstate(all="ignore"):
-            self._spend(share)
-            for part in of_each_part(self._log, partial(_sum_of, rows, add, amplitude, total)):
-                total = total + part  # of whole grains, so exact in any order
-            noisy = self._release(total / GRAINS)
+            self._busy = threading.get_ident()
+            try:
+                self._spend(share)
+                for part in of_each_part(self._log, partial(_sum_of, rows, add, amplitude, total)):
+                    total = total + part  # of whole grains, so exact in any order
+                noisy = self._release(total / GRAINS)
+            finally:
+                self._busy = None
         return noisy / amplitude, self.noise / amplitude
 
     def _check(self, size: int, share: float) -> None:

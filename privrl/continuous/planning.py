@@ -6,6 +6,7 @@ uncertainty of the prediction causes, to first order in the value's slope. Wrong
 happen to look good are worth less then.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -34,6 +35,8 @@ _POLICIES: Final = 40
 _KRYLOV: Final = 60  # steps to evaluate a policy
 _CLOSE: Final = 1e-4  # changes of values, as a part of them
 _SAMPLES: Final = 20_000  # states that a fit by features uses
+_ORDER: Final = 4  # of features above the grid: all products of two columns
+_MOST_ENTRIES: Final = 2**28  # of what actions lead to: three gigabytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +137,33 @@ class Grid:
             if isinstance(column, Number):
                 found[i] = np.gradient(table, self.axes[i], axis=i).reshape(-1)
         return found
+
+
+def check_plannable(schema: ContinuousSchema) -> None:
+    """Check that memory holds a plan: this is public, so it can be checked before a charge.
+
+    Raises
+    ------
+    ValueError
+        If there are too many combinations of categories, actions and columns.
+    """
+    columns = schema.state.values()
+    numbers = sum(isinstance(c, Number) for c in columns)
+    if numbers > MOST_ON_GRID:
+        entries = _SAMPLES * len(feature_basis(schema))
+    else:
+        cells = math.prod(len(c.values) for c in columns if isinstance(c, Choice))
+        entries = (2 * _POINTS[numbers]) ** numbers * cells**2
+    if entries * schema.n_actions > _MOST_ENTRIES:
+        raise ValueError(
+            f"schema must have fewer columns, categories or levels of actions: {schema.n_actions} "
+            f"actions in {numbers} numeric columns and their categories are more than a plan holds."
+        )
+
+
+def feature_basis(schema: ContinuousSchema) -> Basis:
+    """Return the features of a plan in many dimensions."""
+    return Basis(schema, _ORDER, _ORDER, with_actions=False)
 
 
 def checked_core(schema: ContinuousSchema, core: FloatArray) -> FloatArray:

@@ -1,11 +1,10 @@
 """Policies for continuous states, planned in a released model."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from privrl.continuous.features import Basis
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import (
@@ -14,14 +13,14 @@ from privrl.continuous.planning import (
     Over,
     Predicted,
     Reward,
+    check_plannable,
+    feature_basis,
     plan_by_features,
     worth_on_grid,
 )
-from privrl.continuous.schema import ContinuousSchema, Number
+from privrl.continuous.schema import Number
 from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
-
-_ORDER: Final = 4  # of features above the grid: all products of two columns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +56,7 @@ class ContinuousPolicy(Saved):
         super().__post_init__()
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
-        rows = len(_basis(self.schema))
+        rows = len(feature_basis(self.schema))
         if self.kind == "grid":
             rows = int(np.prod(Grid.of(self.schema, self.core).sizes))
         worth = np.array(self.worth, np.float64)
@@ -77,7 +76,7 @@ class ContinuousPolicy(Saved):
             index, weight = Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])
         else:
-            worth = _basis(self.schema)(states) @ self.worth
+            worth = feature_basis(self.schema)(states) @ self.worth
         best: IntArray = worth.argmax(axis=1)
         return best if np.ndim(state) > 1 else best[0]
 
@@ -91,10 +90,6 @@ class ContinuousPolicy(Saved):
         if set(arrays) != {"worth"}:
             raise ValueError(f"{TABLES} must hold worth and core.")
         return cls(kind=page["kind"], discount=page["discount"], worth=arrays["worth"], **common)
-
-
-def _basis(schema: ContinuousSchema) -> Basis:
-    return Basis(schema, _ORDER, _ORDER, with_actions=False)
 
 
 def plan_continuous(
@@ -121,20 +116,21 @@ def plan_continuous(
     Raises
     ------
     ValueError
-        If an argument is out of range, or no reward is given or learned.
+        If an argument is out of range, no reward is given or learned, or the plan is too large.
     """
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 is allowed as well")
     check_between("caution", caution, -1e-9, 1e9)
     check_is("model", model, ContinuousModel)
     schema = model.schema
+    check_plannable(schema)
 
     def predict(state: FloatArray, action: FloatArray) -> Predicted:
         return model.predict(state, action, reward=reward, ends=ends)
 
     numbers = sum(isinstance(c, Number) for c in schema.state.values())
     if numbers > MOST_ON_GRID:
-        kind, basis = "features", _basis(schema)
+        kind, basis = "features", feature_basis(schema)
         worth = plan_by_features(
             predict, schema, basis, discount=min(discount, 0.99), caution=caution
         )

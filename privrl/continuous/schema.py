@@ -17,6 +17,7 @@ from privrl.numerics.typing import BoolArray, FloatArray
 # Of ranges: squares of squares are floats then, and environments observe in 32 bits.
 _SMALLEST: Final = 1e-30
 _LARGEST: Final = 1e30
+_NARROWEST: Final = 1e-9  # as a part of the bounds: floats between them are close enough for grids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +27,8 @@ class Number:
     Parameters
     ----------
     low, high : float
-        The bounds, within 1e30 of 0 and at least 1e-30 apart. Of a periodic column they are one
-        period apart.
+        The bounds, within 1e30 of 0, and at least 1e-30 and a part 1e-9 of the larger one apart. Of
+        a periodic column they are one period apart.
     periodic : bool
         Whether ``low`` and ``high`` are the same point, as for an angle. Values are wrapped then.
     levels : int, optional
@@ -47,11 +48,16 @@ class Number:
     def __post_init__(self) -> None:
         low, high = check_finite("low", self.low), check_finite("high", self.high)
         if not (low < high and math.isfinite(high - low)):
-            raise ValueError(f"range must be two numbers, the lower first, got {low:g}, {high:g}.")
+            raise ValueError(f"range must be two numbers, the lower first, got {low}, {high}.")
         if high - low < _SMALLEST or max(-low, high) > _LARGEST:
             raise ValueError(
                 f"range must be at least {_SMALLEST:g} wide, and within {_LARGEST:g} of 0, got "
-                f"{low:g}, {high:g}; use another unit."
+                f"{low}, {high}; use another unit."
+            )
+        if high - low < _NARROWEST * max(abs(low), abs(high)):
+            raise ValueError(
+                f"range must be at least {_NARROWEST:g} of its bounds wide, so that floats tell "
+                f"values apart, got {low}, {high}; count from another zero."
             )
         check_is("periodic", self.periodic, bool)
         if self.levels is not None:

@@ -15,8 +15,8 @@ from privrl.numerics.upwards import FEW
 #: Orders at which curves are kept when the user names none: dense enough that the best of
 #: them converts to within a tenth of a percent of the best possible order; and the usual
 #: orders of budgets.
-DEFAULT_ORDERS: FloatArray = np.union1d(
-    1 + np.geomspace(1e-6, 1e6, 480), [1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64]
+DEFAULT_ORDERS: FloatArray = np.sort(
+    [*(1 + np.geomspace(1e-6, 1e6, 480)), 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64]
 )
 #: Nats beyond which results underflow, so that nothing changes any more.
 FARTHEST = 1e90

@@ -228,7 +228,25 @@ class _PureCost(NoiseCost):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GaussianCost(NoiseCost):
+class _NormalCost(NoiseCost):
+    """The cost of Gaussian noise, on the real line or on whole numbers."""
+
+    sigma: float
+
+    _named = "sigma"
+
+    @property
+    def rho(self) -> Fraction:
+        """The rho (nats) of zero-concentrated privacy: half the square of norm over sigma."""
+        return gaussian_rho(self.changes, self.sigma)
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
+        return gaussian_rdp(largest_square(self.changes), self.sigma, check_orders(orders))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GaussianCost(_NormalCost):
     """A table of counts with independent Gaussian noise on every cell.
 
     Parameters
@@ -249,20 +267,8 @@ class GaussianCost(NoiseCost):
     pair, whose shift is the vector's norm over ``sigma``.
     """
 
-    sigma: float
-
     fixed: ClassVar[bool] = True
-    _named = "sigma"
     _by_norm = True
-
-    @property
-    def rho(self) -> Fraction:
-        """The rho (nats) of zero-concentrated privacy: half the square of norm over sigma."""
-        return gaussian_rho(self.changes, self.sigma)
-
-    def rdp(self, orders: ArrayLike) -> FloatArray:
-        """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
-        return gaussian_rdp(largest_square(self.changes), self.sigma, check_orders(orders))
 
     def dominating_pairs(self) -> "list[Counter[Pair]]":
         """Return the one pair of the change vector with the largest norm."""
@@ -377,22 +383,14 @@ class DiscreteLaplaceCost(_PureCost):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DiscreteGaussianCost(NoiseCost):
+class DiscreteGaussianCost(_NormalCost):
     """A table of whole counts with independent discrete Gaussian noise on every cell.
 
     Parameters
     ----------
     sigma : float
-        Of the noise, a whole number ``x`` with probability proportional to
-        ``exp(−x² / (2 sigma²))``; in counts, > 0; larger is more private.
-    relation, table
-        As for `NoisyTable`; amounts are whole numbers.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` is not between 1e-30 and 1e30, the relation does not know the table, or an
-        amount is not whole.
+        Of the noise, a whole number ``x`` with probability proportional to ``exp(−x² / (2
+        sigma²))``; its range, and ``relation`` and ``table``, are as for `DiscreteLaplaceCost`.
 
     Notes
     -----
@@ -401,23 +399,13 @@ class DiscreteGaussianCost(NoiseCost):
     follows from it.
     """
 
-    sigma: float
-
     fixed: ClassVar[bool] = True
-    _named = "sigma"
     _whole = True
-
-    @property
-    def rho(self) -> Fraction:
-        """The rho (nats) of zero-concentrated privacy: at most that of `GaussianCost`."""
-        return gaussian_rho(self.changes, self.sigma)
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
-        if self.relation.convex_from is None:
-            return super().rdp(orders)
-        bound = GaussianCost(sigma=self.sigma, relation=self.relation, table=self.table)
-        return bound.rdp(orders)
+        known = NoiseCost if self.relation.convex_from is None else _NormalCost
+        return known.rdp(self, orders)
 
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
         pairs: Counter[Pair] = Counter()

@@ -9,7 +9,7 @@ import numpy as np
 
 from privrl.numerics.linear_losses import LEAST_LOG, grid_masses, log_tail_integral, loss_range
 from privrl.numerics.scipy_lazily import special
-from privrl.numerics.special import FloatArray, expm1mx
+from privrl.numerics.special import FloatArray, expm1mx, gauss
 from privrl.numerics.upwards import FEW
 
 _MARGIN = 1e-12  # by which a range of losses is wider, lest rounding push its ends out
@@ -95,7 +95,8 @@ class LaplacePair:
         inner = np.concatenate([step * np.arange(first, last + 1), few, [0.0]])
         edges = np.union1d(inner[(inner > bottom) & (inner < top)], [bottom, top])
         half = np.diff(edges)[:, None] / 2
-        nodes = edges[:-1, None] + half + half * _NODES
+        at, weights = gauss(5)
+        nodes = edges[:-1, None] + half + half * at
         density = np.exp((nodes - top) / 2) / 4
         atoms = {top: 0.5, -top: math.exp(-s) / 2}
         below = math.exp((bottom - top) / 2) / 2
@@ -109,7 +110,7 @@ class LaplacePair:
             below = 0.0
         masses, beyond = put_on_grid(
             np.append(nodes, [*atoms]),
-            np.append(density * half * _WEIGHTS, [*atoms.values()]),
+            np.append(density * half * weights, [*atoms.values()]),
             (step, first, last),
         )
         masses[0] += below
@@ -260,9 +261,6 @@ class DiscreteGaussianPair:
 
 
 _FAR = 1e120  # whose square over that of any sigma is a float
-_NODES: FloatArray
-_WEIGHTS: FloatArray
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _ORDERS = range(1, 9)  # of series that converge faster than exponentially
 _UNIFORM = np.linspace(0.0, 1.0, 481)
 _GRADED = np.concatenate([np.linspace(0.0, 1.0, 11), 1.1 ** np.arange(1, 200)])

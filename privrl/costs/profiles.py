@@ -197,6 +197,8 @@ class Density:
             case Shape.PAIR:
                 # log(1 − p + p e^−y) + p y, with the smaller share
                 p, near = self._share, np.abs(y) < 1
+                if near.all():
+                    return self._total * (log1pmx(p * np.expm1(-y)) + p * expm1mx(-y))
                 bend = np.empty_like(y)
                 some, rest = -y[near], y[~near]
                 bend[near] = log1pmx(p * np.expm1(some)) + p * expm1mx(some)

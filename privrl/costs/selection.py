@@ -121,14 +121,7 @@ class PureCost(PairsCost):
     Parameters
     ----------
     epsilon_pure : float
-        In nats, from 1e-30 to 1e30.
-    relation : Relation
-        Which data sets are neighbours.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+        In nats; its range, and ``relation``, are as for `ConcentratedCost`.
     """
 
     epsilon_pure: float

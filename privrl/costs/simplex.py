@@ -6,6 +6,7 @@ It is that of Gohari et al., *The Dirichlet mechanism for differential privacy o
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from privrl.costs.relations import Relation
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_count, check_orders, check_positive
+from privrl.numerics.printing import exact
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray, bregman_lgamma, lgamma_excess
 from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward
@@ -24,7 +26,7 @@ from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward
 def simplex_relation(distance: float, n_vectors: int = 1) -> Relation:
     """Return SIM's relation, for the average of ``n_vectors``; see `SimplexCost`."""
     change = distance / (2 * n_vectors)
-    name = f"move {distance / 2:g} between two sensitive components of one vector"
+    name = f"move {exact(distance / 2)} between two sensitive components of one vector"
     if n_vectors > 1:
         name += f" of {n_vectors}"
     return Relation(name, {"counts": [(change, -change)]})
@@ -178,15 +180,21 @@ class SimplexCost(InHtml):
             return np.minimum(np.log(each).reshape(gammas.shape) + LOG_DELTA, 0.0)
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-# From values at the nodes to integrals from -1 up to each node.
-_CUMULATE: FloatArray = (
-    np.polynomial.legendre.legvander(_NODES, 16)
-    @ np.polynomial.legendre.legint(np.eye(16), lbnd=-1)
-    @ np.linalg.inv(np.polynomial.legendre.legvander(_NODES, 15))
-)
 _PANELS = 32
 _DROP = 40.0  # the density is followed down to e^-40 of its peak
+
+
+@cache
+def _rule() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return Gauss's nodes and weights, and what makes integrals from -1 up to each node."""
+    legendre = np.polynomial.legendre  # loaded at its first use
+    nodes, weights = legendre.leggauss(16)
+    inverse = np.linalg.inv(legendre.legvander(nodes, 15))
+    return (
+        nodes,
+        weights,
+        legendre.legvander(nodes, 16) @ legendre.legint(np.eye(16), lbnd=-1) @ inverse,
+    )
 
 
 def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) -> float:
@@ -225,9 +233,10 @@ def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) 
     if gamma * n >= 1:
         return 1.0
     low, high = _window(math.log(gamma), alpha, total - alpha)
+    nodes, weights, cumulate = _rule()
     edges = np.linspace(low, high, _PANELS + 1)
     half = np.diff(edges)[:, None] / 2
-    log_t = edges[:-1, None] + half * (1 + _NODES)
+    log_t = edges[:-1, None] + half * (1 + nodes)
     t = np.exp(log_t)
     survival = np.ones_like(t)
     for j in range(1, n):
@@ -236,12 +245,12 @@ def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) 
         log_x = log_t - np.log(rest)
         log_density = alpha * log_x + (others - 1) * np.log1p(-x) - _log_beta(alpha, others)
         density = np.exp(log_density) / rest * survival  # per unit of log t
-        panels = (density @ _WEIGHTS)[:, None] * half
-        before = np.cumsum(panels, axis=0) - panels + half * (density @ _CUMULATE.T)
+        panels = (density @ weights)[:, None] * half
+        before = np.cumsum(panels, axis=0) - panels + half * (density @ cumulate.T)
         survival = 1 - j * before
     height = alpha * log_t + (total - alpha - 1) * np.log1p(-t)
-    weights = half * _WEIGHTS * np.exp(height - height.max())
-    mean = float((weights * survival).sum() / weights.sum())
+    likely = half * weights * np.exp(height - height.max())
+    mean = float((likely * survival).sum() / likely.sum())
     return min(n * float(special.betainc(alpha, total - alpha, gamma)) * mean, 1.0)
 
 

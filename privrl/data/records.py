@@ -111,13 +111,16 @@ def long_fields() -> Iterator[None]:
 def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
     """Return the records, many at once, each with as many fields as the header."""
     while chunk := list(islice(rows, _ROWS)):
-        records = chunk if width == 1 else [row for row in chunk if row]
-        widths = set(map(len, records))
-        if max(widths, default=0) > width:
-            raise TooWide
-        if widths != {width}:
-            records = [row + [""] * (width - len(row)) for row in records]
-        yield records
+        yield padded(chunk, width)
+
+
+def padded(rows: Iterable[list[str]], width: int) -> list[list[str]]:
+    """Return rows of equal width: empty ones are left out, and short ones end in empty fields."""
+    records = [row for row in rows if row or width == 1]
+    widths = set(map(len, records))
+    if max(widths, default=0) > width:
+        raise TooWide
+    return records if widths == {width} else [row + [""] * (width - len(row)) for row in records]
 
 
 def check_separator(separator: str) -> str:

@@ -16,13 +16,12 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import version
-from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from privrl.files import sharing
@@ -41,6 +40,8 @@ Write = Callable[[BinaryIO], object]
 
 #: The cost of a release, next to the released files.
 STATEMENT = "release.json"
+#: How names of Parquet files end.
+PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
@@ -48,7 +49,9 @@ _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 def package_text(package: str, name: str) -> str:
     """Return a text file that is installed with a package."""
-    return (resources(package) / name).read_text(encoding="utf-8")
+    content = get_data(package, name)
+    assert content is not None  # whatever loads a package reads its files
+    return content.decode()
 
 
 def read_bytes(path: Path) -> bytes:
@@ -63,6 +66,15 @@ def read_bytes(path: Path) -> bytes:
     """
     check_ends(path)
     return path.read_bytes()
+
+
+def parquet_in(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder by their names: all that is read of it as data."""
+    return sorted(
+        each
+        for each in folder.iterdir()
+        if each.name.lower().endswith(PARQUET) and each.name[0] not in "._"
+    )
 
 
 def check_ends(path: Path) -> None:
@@ -137,7 +149,7 @@ def save_all(
     statement : tuple of str and dict, optional
         The name of a JSON file about all the others, and its plain data. Their digests, whether
         each may be shared, and the package versions are added. Earlier reports (``privrl report``)
-        are removed.
+        are removed. So are, with or without it, statements that describe replaced files.
 
     Returns
     -------
@@ -156,17 +168,34 @@ def save_all(
         for name, write in files.items():
             _write(scratch / name, write)
         names = list(files)
+        stale = stating(out, names)
         if statement is not None:
             about, data = statement
             digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             stated = sharing.stated(data | {"versions": _versions()}, digests)
             _write(scratch / about, bytes_writer(statement_text(stated)))
-            for gone in (about, *sharing.PAGES):  # pages describe the earlier files
-                (out / gone).unlink(missing_ok=True)
             names.append(about)
+            stale.append(about)
+        if stale:
+            for gone in (*stale, *sharing.PAGES):  # pages describe the earlier files
+                (out / gone).unlink(missing_ok=True)
         paths = [(scratch / name).replace(out / name) for name in names]
         _settle(out)
         return paths
+
+
+def stating(folder: Path, names: Collection[str]) -> list[str]:
+    """Return the statements in a folder that describe one of some files."""
+    found = []
+    for each in sharing.STATEMENTS:
+        try:
+            said = parse_json(read_own(folder / each))
+        except (OSError, ValueError):  # none is there, or it describes nothing
+            continue
+        digests = said.get(_DIGESTS) if isinstance(said, dict) else None
+        if isinstance(digests, dict) and not digests.keys().isdisjoint(names):
+            found.append(each)
+    return found
 
 
 def save_new(path: Path, content: bytes) -> None:
@@ -416,5 +445,7 @@ def text_writer(text: str) -> Write:
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version  # noqa: PLC0415 # it takes a quarter of NumPy's time
+
     packages = ("privrl", "numpy", "scipy", "gymnasium", "pandas")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

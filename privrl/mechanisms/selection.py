@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -282,6 +282,9 @@ class _TrialAccountant:
         self.relation, self.target, self._open = relation, target, True
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
         self._kept = RdpAccountant(budget=target, orders=_FEW_ORDERS)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the accountant of a trial cannot be copied: two would spend one budget.")
 
     @property
     def journal(self) -> Journal:

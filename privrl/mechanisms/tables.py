@@ -255,13 +255,20 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
     @cached_property
     def _each(self) -> tuple[Mechanism[FloatArray], ...]:
         """The mechanism of each table."""
-        common: dict[str, Any] = {"relation": self.relation}
-        make: Callable[[float], Mechanism[FloatArray]] = {
-            "dirichlet": lambda size: DirichletMechanism(weight=size, alpha=self.alpha, **common),
-            "gaussian": lambda size: GaussianMechanism(sigma=size, **common),
-            "laplace": lambda size: LaplaceMechanism(scale=size, **common),
-        }[self.mechanism]
-        return tuple(make(size) for size in self.sizes)
+        return tuple(
+            _of_one(self.mechanism, size, self.alpha, self.relation) for size in self.sizes
+        )
+
+
+@lru_cache(maxsize=256)  # the parts of a mechanism have those of the whole
+def _of_one(kind: str, size: float, alpha: float, relation: Relation) -> Mechanism[FloatArray]:
+    match kind:
+        case "dirichlet":
+            return DirichletMechanism(weight=size, alpha=alpha, relation=relation)
+        case "gaussian":
+            return GaussianMechanism(sigma=size, relation=relation)
+        case _:
+            return LaplaceMechanism(scale=size, relation=relation)
 
 
 def _cost(

@@ -87,6 +87,16 @@ def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
         raise ValueError(f"{what} must have the entries {listed(sorted(wanted))}, got {got}.")
 
 
+def check_classifier(data: Any, wanted: Collection[str]) -> None:
+    """Check the entries of a classifier that states its own cost alone."""
+    if isinstance(data, Mapping) and data.get("format") == CHOSEN:
+        raise ValueError(
+            "the file must hold a classifier that was fitted alone, got one that privrl classify "
+            "--choose chose among several; privrl predict takes either."
+        )
+    check_entries("a classifier", data, wanted)
+
+
 def check_format(data: Mapping[str, Any], known: str) -> None:
     """Check that plain data have the known format."""
     if data["format"] != known:
@@ -100,6 +110,9 @@ def randomness_said(data: Mapping[str, Any]) -> str | None:
         raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {shown(said)}.")
     return said
 
+
+#: The format of a classifier that was chosen; its file states the cost of the whole selection.
+CHOSEN: Final = "privrl.ChosenClassifier 1"
 
 #: The verdict on a classifier whose classes are not public; a loaded one is recognised by it.
 LEARNED: Final = Verdict(

@@ -1,7 +1,7 @@
 """Functions that run faster when compiled by numba, if it is installed (extra ``fast``).
 
 Compiled functions return the same numbers, bit for bit. They take over once the plain twin has run
-for about as long as compilation takes, so short runs never wait.
+for about as long as compilation takes, so short runs never wait. numba keeps them on disk.
 """
 
 from collections.abc import Callable

@@ -41,7 +41,14 @@ def _inline(function: _Function) -> _Function:
 
 
 def _compiled(signature: Any) -> Callable[[_Function], _Function]:
-    return numba.njit(signature, error_model="numpy", nogil=True)
+    def compiled(function: _Function) -> _Function:
+        options: Any = {"error_model": "numpy", "nogil": True}
+        try:  # what one process has compiled, the next ones load
+            return numba.njit(signature, cache=True, **options)(function)
+        except Exception:  # no folder for it can be written to, or what is there is damaged
+            return numba.njit(signature, **options)(function)
+
+    return compiled
 
 
 @_inline

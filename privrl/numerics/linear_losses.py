@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.numerics.special import FloatArray
+from privrl.numerics.special import FloatArray, gauss
 
 BoolArray = NDArray[np.bool]
 
@@ -41,7 +41,6 @@ class Density(Hashable, Protocol):
 
 
 LEAST_LOG = -1e300  # of a tail: too small for a float, but never nothing
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
 _DIGITS = (8, 7, 4, 2, 1)  # that may be found in one call
 _QUICK = 1024  # numbers at once
@@ -126,20 +125,19 @@ def _over_panels(
     there[:, -1] = True
     of, at = np.nonzero(there)
     half, first = halves[of, at][:, None], np.flatnonzero(np.diff(of, prepend=-1))
-    u = edges[of, at][:, None] + half + half * _NODES
+    nodes, weights = gauss(20)
+    u = edges[of, at][:, None] + half + half * nodes
     with np.errstate(divide="ignore", over="ignore"):
         values = np.log(-np.expm1(-shift * u)) - density.bend(start[of, None] + u)
         # Nothing is left of an integrand that is nothing at all nodes.
         largest = np.maximum(np.maximum.reduceat(values.max(axis=1), first), LEAST_LOG)
         values -= largest[of, None]
         np.exp(values, out=values)
-        values *= half * _WEIGHTS
+        values *= half * weights
         return np.log(np.add.reduceat(values.sum(axis=1), first)) + largest
 
 
 _Rule = tuple[FloatArray, FloatArray]  # nodes and weights, on (-1, 1)
-_FEW: _Rule = np.polynomial.legendre.leggauss(5)
-_FEWER: _Rule = np.polynomial.legendre.leggauss(4)
 _SHORT = 0.2  # nats of a step, in which what goes up is integrated so, too
 _NARROW = 1.5  # panels between two falls, which four nodes integrate to a part in 1e13 too
 _DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
@@ -219,12 +217,12 @@ def _panels(
     if min(abs(left[0]), right[-1]) > 0.1:  # so flat a density turns within a few units
         inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
     elif step < _SHORT and _NARROW * step / shift < np.diff(inside).min(initial=np.inf):
-        return grid, _FEWER
+        return grid, gauss(4)
     if step > _RISES[0]:  # the share that goes up rises within a nat of each point
         inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
     inside = inside[(inside > grid[0]) & (inside < grid[-1])]
     edges: FloatArray = np.union1d(grid, inside)
-    return edges, _FEW
+    return edges, gauss(5)
 
 
 def _falls(density: Density, side: int) -> FloatArray:

@@ -28,3 +28,14 @@ def up_to_places(epsilon: SupportsFloat, places: int = 2) -> str:
     """Write an epsilon with some digits after the point."""
     place = Decimal(1).scaleb(-places)
     return str(Decimal(repr(float(epsilon))).quantize(place, rounding=ROUND_CEILING))
+
+
+_AMOUNTS = (  # the less, the more private
+    *("epsilon", "delta", "rho", "weight"),
+    *("sensitivity", "distance"),
+)
+
+
+def setting(name: str, value: float) -> str:
+    """Write a number of a cost or command, by its name, as no more private than it is."""
+    return up(value, 6) if any(each in name for each in _AMOUNTS) else down(value)

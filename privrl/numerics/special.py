@@ -11,6 +11,7 @@ pseudo-observations, a weight of a thousandth). Here it is a sum of positive ter
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,18 +147,27 @@ def log1pmx(x: ArrayLike) -> FloatArray:
     return series if near.all() else np.where(near, series, np.log1p(x) - x)
 
 
+@cache
+def gauss(n: int) -> tuple[FloatArray, FloatArray]:
+    """Return Gauss's n nodes and weights on (-1, 1); what they need of NumPy loads at first use."""
+    return np.polynomial.legendre.leggauss(n)
+
+
 def expm1mx(x: ArrayLike) -> FloatArray:
     """Return ``exp(x) − 1 − x``, precise near zero (always ≥ 0)."""
     x = np.asarray(x, np.float64)
-    with np.errstate(over="ignore"):
-        total = np.asarray(np.expm1(x) - x)
     near = np.abs(x) < 0.25
-    small = x[near]
+    small = x if near.all() else x[near]
     series = np.full_like(small, _INVERSE_FACTORIALS[-1])
     for inverse in _INVERSE_FACTORIALS[-2::-1]:
         series *= small
         series += inverse
-    total[near] = series * small**2
+    series *= small**2
+    if small is x:
+        return series
+    with np.errstate(over="ignore"):
+        total = np.asarray(np.expm1(x) - x)
+    total[near] = series
     return total
 
 

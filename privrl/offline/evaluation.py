@@ -328,7 +328,7 @@ def _method(log: LogSpace, discount: float, method: Any) -> Method:
     if method == "last" and not by_outcome:
         raise ValueError(
             "method='last' must have step rewards (0, 0) and discount 1, got "
-            f"{shown(log.step_rewards)} and {shown(discount)}; 'steps' takes any."
+            f"{log.step_rewards} and {shown(discount)}; 'steps' takes any."
         )
     return method
 

@@ -227,3 +227,15 @@ def test_a_spent_budget_is_kept(folder: Path) -> None:
     assert not Path("b").exists()
     (account,) = Ledger().accounts()
     assert account.total.releases == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plan_that_no_memory_holds_is_refused_before_the_charge() -> None:
+    """The budget was spent, and then there was no memory for the plan."""
+    many = ", ".join(f'"{i}"' for i in range(150))
+    wide = "".join(f"[state.{name}]\ncategories = [{many}]\n" for name in "bcd")
+    Path("wide.toml").write_text(SCHEMA + wide)
+    result = run("fit-policy", "log.csv", "--schema", "wide.toml")
+    assert result.exit_code == 2
+    assert "more than a plan holds" in said(result)
+    assert not Ledger().is_there

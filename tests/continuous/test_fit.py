@@ -450,7 +450,17 @@ def test_ranges_whose_squares_are_no_floats_are_refused(low: float, high: float)
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(0, 1e-30), (-1e30, 1e30), (-1e-30, 1e30), (9e29, np.nextafter(9e29, 1e30))]
+    ("low", "high"), [(1e30 - 1e15, 1e30), (-1e9, -1e9 + 1e-3), (1, 1 + 1e-12)]
+)
+def test_ranges_as_narrow_as_rounding_are_refused(low: float, high: float) -> None:
+    """The model was charged, and points of its plan's grid coincided: no worth was a number."""
+    with pytest.raises(ValueError, match="count from another zero"):
+        Number(low=low, high=high)
+    Number(low=1.7e9, high=1.7e9 + 60)  # a minute, in seconds since 1970
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1e-30), (-1e30, 1e30), (-1e-30, 1e30), (9e29, 9.00000001e29)]
 )
 def test_in_any_range_what_is_charged_is_released(low: float, high: float, tmp_path: Path) -> None:
     column = Number(low=low, high=high)
@@ -524,6 +534,8 @@ def test_an_order_of_too_many_features_is_refused_before_the_charge() -> None:
     log = ContinuousLog.of_arrays(wide, person=[1], state=nothing, action=[0], next_state=nothing)
     with pytest.raises(ValueError, match="order be lower: of order"):
         fit_continuous_model(log, epsilon=1, order=64, accountant=spent)
+    with pytest.raises(ValueError, match="take too long to fit"):  # it took more than 5 minutes
+        fit_continuous_model(log, epsilon=1, order=12, accountant=spent)
     assert not spent.journal
 
 

@@ -388,6 +388,9 @@ def test_persons_with_large_numbers_are_told_apart() -> None:
     for person in ([2.0**60, 1], np.array([2**53, 2**53 + 1], object), [2**64, 2**64 + 1]):
         with pytest.raises(ValueError, match="person must be an array of integers"):
             log(person)
+    if np.finfo(np.longdouble).nmant > 52:  # of which 64 bits would make one person
+        with pytest.raises(ValueError, match="array of integers, got longdouble"):
+            log(1 + np.arange(2) * np.finfo(np.longdouble).eps)
     with pytest.raises(ValueError, match="masked"):
         log(np.ma.masked_array([1, 2], [False, True]))
 
@@ -440,3 +443,16 @@ def test_counts_are_not_negative(relation: Relation) -> None:
     stream.count(lambda part: np.tile([1.0, -1.0], (len(part.state), 1)), 2, 1.0)
     assert seen[0][0] > 0
     assert seen[0][1] == 0
+
+
+def test_rows_that_use_their_stream_are_refused() -> None:
+    """They waited for themselves, for ever."""
+    stream = MomentStream(walks(3, 0), MomentsMechanism(sigma=1.0), 0)
+
+    def rows(part: ContinuousLog) -> np.ndarray:
+        stream.count(lambda own: np.ones((len(own.state), 1)), 1, 0.1)
+        return np.ones((len(part.state), 1))
+
+    with pytest.raises(ValueError, match="rows must not use the stream"):
+        stream.update(rows, 1, 0.5)
+    assert stream.count(lambda own: np.ones((len(own.state), 1)), 1, 0.5)[0].shape == (1,)

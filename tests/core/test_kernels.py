@@ -255,3 +255,16 @@ def test_private_runs_are_the_same(runs: tuple[int, ...], monkeypatch: pytest.Mo
 
     for quick, plain in zip(*both(monkeypatch, learnt), strict=True):
         np.testing.assert_array_equal(quick, plain)
+
+
+def test_it_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiles = kernels.numba.njit
+
+    def refuses(*given: Any, cache: bool = False, **options: Any) -> Any:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return compiles(*given, **options)
+
+    monkeypatch.setattr(kernels.numba, "njit", refuses)
+    twice = kernels._compiled("float64(float64)")(lambda x: 2 * x)
+    assert twice(1.5) == 3

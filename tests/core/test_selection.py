@@ -1,8 +1,11 @@
 """`select_private`: what is charged, what a trial may spend, and the law of what is released."""
 
+import copy
 import math
+import pickle
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +133,18 @@ def test_a_trial_that_overspends_is_refused() -> None:
 
     _refused(greedy, "budget")
     _refused(greedy, "budget", TARGET)
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_the_budget_of_a_trial_has_no_copy(how: Callable[[object], object]) -> None:
+    """A copy spent a second budget, and was not closed when the trial ended."""
+
+    def twice(trial: Trial):
+        with pytest.raises(TypeError, match="two would spend one budget"):
+            how(trial.accountant)
+        return None, 0.0
+
+    select_private({"a": twice}, target=TARGET, trials=1, rng=0)
 
 
 def test_the_whole_budget_of_a_trial_can_be_spent() -> None:

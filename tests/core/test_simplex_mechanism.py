@@ -213,3 +213,14 @@ def test_bad_data(data: Any, words: str) -> None:
     mechanism = SimplexMechanism(weight=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2)
     with pytest.raises(ValueError, match=words):
         mechanism.release(data, np.random.default_rng(0))
+
+
+def test_relations_that_differ_have_different_names() -> None:
+    """Names were rounded to 6 digits, so two ledgers' entries looked alike."""
+    close = [
+        SimplexCost(weight=500, eta=0.02, eta_bar=0.1, distance=distance).relation
+        for distance in (0.1, 0.10000001)
+    ]
+    assert close[0] != close[1]
+    assert str(close[0]) == "move 0.05 between two sensitive components of one vector"
+    assert str(close[1]) != str(close[0])

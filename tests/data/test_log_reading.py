@@ -280,6 +280,17 @@ def test_numbers_of_persons_that_floats_cannot_hold_are_no_names():
     assert read_log(table.astype({"who": float}), SCHEMA).n_persons == 1
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="has no longer floats")
+def test_persons_that_longer_floats_tell_apart_are_not_one():
+    """Their 64 bits were one name: each changed what the other adds."""
+    one = np.longdouble(1)
+    both = np.array([one, one + np.finfo(np.longdouble).eps])
+    rows = [(who, *ROWS[0][1:]) for who in both]
+    same(read(rows), read(rows[:1]))  # one and a bit is no name
+    with pytest.raises(ValueError, match="column 'who' must hold whole numbers or texts, got type"):
+        read_log(typed(rows).assign(who=both), SCHEMA)
+
+
 def test_persons_are_told_apart_to_the_letter():
     others = ["P", "p ", " p", 1, True, 2]
     rows = [(who, *ROWS[0][1:]) for who in ("p", *others)]

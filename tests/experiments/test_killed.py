@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from privrl.cli import app
 from privrl.envs import load_released
+from privrl.experiments.training import plots
 from privrl.files import files as _files
 from privrl.models.bayes_net.network import BayesNet
 from privrl.models.histograms.result import PrivateHistogram
@@ -183,6 +184,34 @@ def test_a_killed_command_leaves_no_statement_about_other_files(command: str) ->
         run(COMMANDS[command], 0.5)
         assert not list(Path("out").glob(".writing-*"))
     assert seen == {None, False, True}
+
+
+def test_a_policy_is_not_beside_the_statement_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is saved before the pictures: train.json stated 0.5 for a policy that cost 5."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run(COMMANDS["train"], 0.5)
+    monkeypatch.setattr(plots, "policy_figure", interrupted)
+    again = RUNNER.invoke(app, [*COMMANDS["train"].split(), "--epsilon=5.0", "--force"])
+    assert again.exit_code == 130
+    assert json.loads(Path("out/policy.json").read_text())["guarantee"]["epsilon_delta"] > 1
+    assert statement() is None
+
+
+def test_statements_of_other_commands_do_not_outlive_their_files() -> None:
+    """release.json of a policy from a log stayed beside the policy of an agent."""
+    run(COMMANDS["fit-policy"], 0.5)
+    Path("out/policy.json").unlink()
+    refused = RUNNER.invoke(app, COMMANDS["train"].split())
+    assert refused.exit_code == 2
+    assert "already has release.json of an earlier run" in " ".join(refused.output.split())
+    run(COMMANDS["train"], 5.0)
+    assert not Path("out/release.json").exists()
+    said = statement()
+    assert said is not None
+    assert is_about_all(said)
 
 
 @pytest.mark.parametrize("command", READERS)

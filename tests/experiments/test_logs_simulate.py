@@ -5,12 +5,12 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
+from log_studies.simulate import simulate_log
+from log_studies.worlds import World, clinic, ward
 from scipy.stats import chi2
 
 from privrl.data.logs import Log
 from privrl.envs import SUITE, TabularMDP, riverswim
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World, clinic, ward
 from privrl.numerics.typing import FloatArray
 
 _FALSE_ALARM = 1e-6  # of each chi-square test

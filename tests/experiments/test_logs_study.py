@@ -7,10 +7,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
-
-from privrl.experiments.logs.plots import scores_by_persons
-from privrl.experiments.logs.report import (
+from log_studies.plots import scores_by_persons
+from log_studies.report import (
     UNIT,
     cells,
     conditions_text,
@@ -18,8 +16,10 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
-from privrl.experiments.logs.study import Condition, Study, run_study
-from privrl.experiments.logs.worlds import clinic, ward
+from log_studies.study import Condition, Study, run_study
+from log_studies.worlds import clinic, ward
+from matplotlib.text import Text
+
 from privrl.experiments.workers import JobFailed
 
 CLINIC, WARD = clinic(1, name="a clinic", n_states=12), ward(n_states=12)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_icu import write_tables, write_wheel
-
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World, clinic, clinics, icu_world, ward
+from log_studies.simulate import simulate_log
+from log_studies.worlds import World, clinic, clinics, icu_world, ward
 
 WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")  # a path
 DIES, LIVES = 2, 3  # columns of the tables of `small`

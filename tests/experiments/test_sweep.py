@@ -530,3 +530,10 @@ def test_yardsticks_are_the_best_and_chance() -> None:
     assert abs(best["mean"] - 1) < 5 * best["sem"]
     assert shares.loc["random policy", "mean"] < 0.05
     assert np.isinf(results["epsilon"]).all()  # they make no claim
+
+
+def test_rewards_may_all_be_alike() -> None:
+    mdp = TabularMDP(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), np.array([1.0, 0.0]), 5)
+    spec = SweepSpec(env="alike", horizon=5, episodes=10, runs=1, epsilons=(1.0,))
+    results = run_sweep(spec, mdp).results
+    assert (results["total_reward"] == 0).all()

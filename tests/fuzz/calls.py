@@ -109,9 +109,6 @@ def table() -> dict[str, Valid]:
     from privrl.envs.worth import worth
     from privrl.envs.wrappers import Discretised
     from privrl.experiments import sweeps
-    from privrl.experiments.logs import worlds
-    from privrl.experiments.logs.simulate import simulate_log
-    from privrl.experiments.logs.study import Condition
     from privrl.mechanisms import errors
     from privrl.mechanisms.additive import normalise
     from privrl.mechanisms.design import expected_loss, typical_loss
@@ -486,25 +483,11 @@ def table() -> dict[str, Valid]:
     )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
     add("LocalNoise", LocalNoise, users=[1, 2])
-    add(
-        "Diffuse.calibrated",
-        samplers.Diffuse.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=10.0,
-        relation=step,
-        table="transitions",
-        window=3,
-    )
-    add(
-        "NoisyCounts.calibrated",
-        samplers.NoisyCounts.calibrated,
-        target=rdp,
-        draws=4,
-        alpha=1.0,
-        relation=step,
-        table="transitions",
-    )
+    own: dict[str, Any]
+    for name, alpha, own in (("Diffuse", 10.0, {"window": 3}), ("NoisyCounts", 1.0, {})):
+        call = getattr(samplers, name).calibrated
+        shared = {"target": rdp, "draws": 4, "alpha": alpha, "relation": step}
+        add(f"{name}.calibrated", call, {**shared, "table": "transitions", **own})
     add(
         "Diffuse.update",
         lambda **k: samplers.Diffuse(relation=step, table="transitions").update(**k),
@@ -837,6 +820,7 @@ def table() -> dict[str, Valid]:
         dataset="people",
         relation=record,
         delta=1e-5,
+        source=Path("people.csv"),
     )
     add(
         "Ledger.dataset",
@@ -1264,20 +1248,6 @@ def table() -> dict[str, Valid]:
         "run_training",
         experiments.run_training,
         spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
-    )
-    add("Condition", Condition, behaviour="uniform", known=True, admissible=True)
-    add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
-    add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
-    add(
-        "simulate_log",
-        simulate_log,
-        lambda: {
-            "world": mdp,
-            "behaviour": np.full((4, 2), 0.5),
-            "persons": 3,
-            "rng": rng(),
-            "episodes": 2,
-        },
     )
     return made
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from typer.testing import CliRunner
 
 from privrl.accounting import Ledger
 from privrl.cli import app
+from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs.selection import PureCost
+from privrl.data import records
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
 
 RUNNER = CliRunner()
@@ -92,6 +97,57 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     assert result.exit_code == 2
     assert "must be a text that UTF-8 can hold" in said(result)
     assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_data_that_change_while_they_are_read_cost_nothing(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger entered what they had been, and knew nothing of a release of what they are."""
+    read = records.read_records
+
+    def late(path: Path, *given: object, **named: object) -> object:
+        with path.open("a") as file:
+            file.write("30,True\n")
+        return read(path, *given, **named)
+
+    monkeypatch.setattr(records, "read_records", late)
+    result = run(*COMMANDS[name][0], "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "people.csv did; nothing was charged" in said(result)
+    assert not Path("out").exists()
+    assert not Ledger("book.sqlite").accounts()
+
+
+def test_a_release_that_would_be_read_as_data_is_refused_unspent(folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    Path("visits").mkdir()
+    LOG_SCHEMA.save("log.toml")
+    rows = {"hour": [0, 1], "dose": [0, 1]}
+    names = (LOG_SCHEMA.person, *LOG_SCHEMA.columns)
+    pd.DataFrame({name: rows.get(name, [1, 1]) for name in names}).to_parquet("visits/1.parquet")
+    fit = ["fit-model", "visits", "--schema", "log.toml", "--ledger", "book.sqlite"]
+    made = run(*fit, "--synthetic", 2, "--synthetic-format", "parquet", "--out", "visits/.")
+    assert made.exit_code == 2
+    assert "the next release would read synthetic.parquet as data" in said(made)
+    assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_stops_a_command_after_the_charge_says_that_it_is_spent(
+    folder: Path, name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only commands of logs did. (Their test is in offline/test_charged_and_released.py.)"""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_files, "_write", fail)
+        result = run(*COMMANDS[name][0], "--out", "out")
+    assert result.exit_code != 0
+    assert "The release is entry 1 of the ledger, and is spent" in said(result)
 
 
 @pytest.mark.parametrize("name", ["naive-bayes", "classify"])  # the same, of a single feature
@@ -352,3 +408,14 @@ def test_a_pipe_and_a_file_of_one_name_are_one_account(folder: Path) -> None:
     assert "count as people only" not in named
     assert "in total: " in named
     assert "by 2 releases" in named
+
+
+def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None:
+    """Numbers were rounded to the nearest, and an epsilon so to less than was charged."""
+    accountant = Ledger().accountant("people")
+    for size in (0.12345649, 0.7654321234):
+        accountant.compose(PureCost(epsilon_pure=size, relation=ReplaceRecord()))
+        accountant.compose(GaussianCost(sigma=size, relation=ReplaceRecord()))
+    said_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
+    found = [float(re.search(r"=([0-9.]+)", entry["what"])[1]) for entry in said_of]
+    assert found == [0.123457, 0.123456, 0.765433, 0.765432]

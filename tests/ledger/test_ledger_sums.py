@@ -327,6 +327,43 @@ def test_data_have_one_name(book: Ledger, tmp_path: Path) -> None:
     assert total(book, "visits").pure == 2
 
 
+def test_what_is_not_read_makes_no_other_data(book: Ledger, tmp_path: Path) -> None:
+    """A release that was written into the folder of its log began another account."""
+    visits = tmp_path / "visits"
+    visits.mkdir()
+    for name in ("1.parquet", "2.pq"):
+        (visits / name).write_bytes(b"PAR1")
+    first = book.dataset(visits)
+    (visits / "model").mkdir()
+    for name in ("model/model.json", "_SUCCESS", ".1.parquet.crc", "_old.parquet", "notes.txt"):
+        (visits / name).write_text("x")
+    assert book.dataset(visits) == first
+    (visits / "3.parquet").write_bytes(b"PAR1")
+    assert book.dataset(visits) != first
+
+
+def test_a_folder_of_one_file_is_the_file(book: Ledger, tmp_path: Path) -> None:
+    """They had two accounts: `fit-policy visits` and `fit-policy visits/1.parquet`."""
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    (folder / "1.parquet").write_bytes(b"PAR1")
+    book.accountant(book.dataset(folder)).compose(laplace(1.0))
+    (file,) = folder.iterdir()
+    assert total(book, book.dataset(file).name).pure == 1
+
+
+def test_data_that_change_while_they_are_read_cost_nothing(book: Ledger, tmp_path: Path) -> None:
+    """They were entered as what they had been: their next release counted as the first."""
+    data = tmp_path / "a.csv"
+    data.write_text("x\n1\n")
+    spending = book.accountant(book.dataset(data), source=data)
+    spending.compose(laplace(1.0))
+    data.write_text("x\n2\n")
+    with pytest.raises(ValueError, match=r"a\.csv did; nothing was charged"):
+        spending.compose(laplace(1.0))
+    assert [each.total.pure for each in book.accounts()] == [1]
+
+
 def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: Path) -> None:
     for folder, name in (("a", "1.csv"), ("b", "1.csv"), ("c", "2.csv")):
         (tmp_path / folder).mkdir()

@@ -68,6 +68,11 @@ def test_the_best_is_released_under_the_stated_budget() -> None:
     (account,) = Ledger().accounts()
     assert account.total.releases == 1
     assert 1.999 < account.total.epsilon(1e-5) <= 2
+    for kind in (PrivateNaiveBayes, PrivateLogisticRegression):
+        with pytest.raises(
+            ValueError, match=r"model\.json: the file must hold a classifier that was "
+        ):
+            kind.load("results/classify/model.json")
     model = load_classifier("results/classify/model.json")
     assert model.schema.columns["x"].size == 32
     assert 1.999 < model.guarantee["epsilon"] <= 2

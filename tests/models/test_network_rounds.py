@@ -19,7 +19,7 @@ from privrl.data.schema import Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import conditional_rows, together
 from privrl.models.bayes_net.budget import (
-    _EFFECT,
+    _TUNED,
     _left,
     _level,
     _of_table,
@@ -207,7 +207,7 @@ def test_slopes_are_those_of_the_stated_gains():
         for rows, summed in ((a, 4), (b, 3), (np.outer(a, b).ravel(), 1)):
             for q, p in itertools.product(rows, c):
                 e, u = n * q * p, w / summed
-                v = _EFFECT * (1 - 2 * q + sum(rows**2)) * (1 - 2 * p + sum(c**2))
+                v = _TUNED.effect * (1 - 2 * q + sum(rows**2)) * (1 - 2 * p + sum(c**2))
                 total += e * v / (2 * n) * e * v / (e * v + 1 + 1 / (u * e)) / 3
         return total
 
@@ -229,7 +229,7 @@ def test_a_sample_of_a_large_table_has_its_slope():
     n, w = 1e6, np.array([1e-4, 1e-2])
     expected = n * np.outer(p["x"], p["y"]).ravel()
     left = [1 - 2 * each + (each**2).sum() for each in p.values()]
-    v = _EFFECT * np.outer(*left).ravel()
+    v = _TUNED.effect * np.outer(*left).ravel()
     hidden = 1 + w[:, None] * expected * (v * expected + 1)
     whole = (expected**3 * v**2 / hidden**2).sum(axis=1) / (2 * n)
     slopes, _ = _of_table(structure, "y", p, w, n)

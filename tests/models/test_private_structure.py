@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -219,7 +220,7 @@ def test_replay_sees_scores_that_move_by_more(monkeypatch):
     def fit(frame):
         return private().fit(frame, np.random.default_rng(1), accountant=RdpAccountant()).to_dict()
 
-    monkeypatch.setattr(choice, "_HOPELESS", math.inf)
+    monkeypatch.setattr(choice, "_TUNED", replace(choice._TUNED, hopeless=math.inf))
     assert any(
         "more than its cost covers" in each for each in audit_replay(fit, data, other).findings
     )

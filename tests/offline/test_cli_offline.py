@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
+from wards import SCHEMA
 
 import privrl.envs  # noqa: F401
 from privrl.audit import audit_replay
@@ -22,16 +23,6 @@ from privrl.numerics import randomness
 from privrl.offline import ReleasedPolicy, load_policy, plan_for, save_policy
 
 RUNNER = CliRunner()
-SCHEMA = LogSchema(
-    person="patient",
-    order="hour",
-    state={"glucose": Bins((0, 4, 8, 40)), "ward": Categories(("medical", "surgical"))},
-    action={"dose": Categories((0, 1, 2))},
-    most_steps=5,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
 SECRET = "4321.5"
 LABELS = tuple(
     f"glucose {bin_}, ward {ward}"
@@ -130,6 +121,12 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert policy.action[0].tolist() == BEST
     assert policy.statement == model.statement
     assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
+
+    shown = run("play", "policy")
+    assert shown.exit_code == 2
+    assert "its policy names no environment, and privrl.offline.load_policy" in said(shown)
+    missing = run("fit-policy", "--from-model", "none", "--out", "other")
+    assert "does not exist; save_released and privrl fit-model write one" in said(missing)
 
 
 @pytest.mark.parametrize(

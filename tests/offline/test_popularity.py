@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from log_studies.simulate import simulate_log
+from log_studies.worlds import World, clinic, sepsis_simulator
 from offline_logs import SCHEMA, Person, log_of, random_person, worth_choosing
 
 from privrl.audit import audit_replay
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World, clinic, sepsis_simulator
 from privrl.offline import fit_policy
 from privrl.offline.behaviour import (
     Behaviour,
@@ -54,6 +54,7 @@ def near_expert(random: float) -> tuple[World, Array, Log]:
     return world, chances, simulate_log(world, chances, 20_000, np.random.default_rng(1))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("random", [0.05, 0.15, 0.5])
 @pytest.mark.parametrize("epsilon", [None, 10.0, 1.0, 0.1])
 def test_facts_only_help_and_nothing_is_worse_than_the_behaviour(

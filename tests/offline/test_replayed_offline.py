@@ -68,6 +68,7 @@ def neighbours(seed: int, *, replaced: bool, few: int = 10) -> list[tuple[Log, L
     return [(log, less), (less, log), *((log, each) for each in more), *((m, log) for m in more)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize(
     ("epsilon", "given"),

@@ -12,7 +12,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_studies.simulate import simulate_log
+from log_studies.worlds import clinic
 from typer.testing import CliRunner
+from wards import SCHEMA
 
 from privrl.accounting import RdpAccountant
 from privrl.cli import app
@@ -20,8 +23,6 @@ from privrl.data import Bins, Categories
 from privrl.data.logs import Log, LogSchema, from_minari, read_log
 from privrl.data.logs.log import CUT
 from privrl.envs import Released, TabularMDP, load_released, riverswim, save_released
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import clinic
 from privrl.offline import fit_model, sample_log
 from privrl.offline.synthetic import check_sampling, lost_in, synthetic_log, table_of
 
@@ -30,16 +31,6 @@ STATEMENT = {
     "unit": "person", "relation": "add or remove one person", "epsilon": 1.0, "delta": 0.0,
     "released": "sums", "caveats": [], "version": "1",
 }  # fmt: skip
-SCHEMA = LogSchema(
-    person="patient",
-    order="hour",
-    state={"glucose": Bins((0, 4, 8, 40)), "ward": Categories(("medical", "surgical"))},
-    action={"dose": Categories((0, 1, 2))},
-    most_steps=5,
-    outcome="left",
-    outcomes=("well", "dead"),
-    outcome_rewards=(1, 0),
-)
 
 
 def same(log: Log, other: Log) -> bool:

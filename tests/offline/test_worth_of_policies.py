@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from log_studies.simulate import simulate_log
+from log_studies.worlds import BEHAVIOURS, World, clinic, ward
 from offline_logs import log_of, random_person
 
 from privrl.data import Categories
 from privrl.data.logs import Log, LogSchema, read_log
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import BEHAVIOURS, World, clinic, ward
 from privrl.offline import fit_policy, plan_for
 from privrl.offline.counts import ReleasedCounts, belief_of, largest_of, value_in_counts
 from privrl.offline.facts import DEVIATIONS, Estimate, estimate

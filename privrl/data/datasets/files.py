@@ -1,7 +1,6 @@
 """Finding the files of a data set: in a folder that is given, in the cache, or at UCI."""
 
 import hashlib
-import importlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from privrl.files.extras import extra
 from privrl.files.files import bytes_writer, save_all
 from privrl.files.shown import shown
 
@@ -81,13 +81,7 @@ def _is_there(path: Path, digest: str) -> bool:
 
 
 def _pooch() -> Any:
-    try:
-        return importlib.import_module("pooch")
-    except ImportError as error:
-        raise ImportError(
-            "downloading data sets needs pooch: pip install 'privrl[data]'; or give the folder "
-            "that has them."
-        ) from error
+    return extra("pooch", "downloading data sets, without a folder that has them,", "data")
 
 
 def _download(files: Files, where: Path, *, progress: bool) -> None:

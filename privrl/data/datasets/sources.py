@@ -14,6 +14,7 @@ import pandas as pd
 
 from privrl.data.datasets.files import Files
 from privrl.data.schema import Column, Schema
+from privrl.files.extras import extra
 from privrl.files.files import package_text
 
 
@@ -48,7 +49,8 @@ def _read(entry: Mapping[str, Any], folder: Path) -> pd.DataFrame:
     """Return the rows of the files of a data set, one file after the other."""
     if "excel" in entry:
         (name,) = entry["digests"]
-        return _sheet(folder / name, entry["excel"])
+        extra("python_calamine", "reading an Excel file", "data")
+        return pd.read_excel(folder / name, **entry["excel"])
     options: dict[str, Any] = dict(entry["csv"])
     if not entry.get("named", True):
         options["names"] = list(entry["columns"])
@@ -57,15 +59,6 @@ def _read(entry: Mapping[str, Any], folder: Path) -> pd.DataFrame:
     for column, suffix in entry.get("suffixes", {}).items():
         frame[column] = frame[column].str.removesuffix(suffix)
     return frame
-
-
-def _sheet(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
-    try:
-        return pd.read_excel(path, **options)
-    except ImportError as error:
-        raise ImportError(
-            "reading CreditCard, an .xls file, needs python-calamine: pip install 'privrl[data]'."
-        ) from error
 
 
 def _source(entry: Mapping[str, Any]) -> Source:

@@ -11,6 +11,7 @@ import numpy as np
 from privrl.data.logs.log import Log
 from privrl.data.logs.schema import check_reward_bounds
 from privrl.data.schema.entries import key_of
+from privrl.files.extras import extra
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -249,13 +250,7 @@ def _whole_numbers(values: Any, first: int, size: int) -> IntArray:
 
 def load_minari(dataset: "str | os.PathLike[str]") -> Any:
     """Return a data set of Minari's by its name or its folder."""
-    try:
-        minari = import_module("minari")
-    except ImportError as error:
-        raise ImportError(
-            "data sets of Minari's need the package minari, which is not installed; "
-            "pip install 'privrl[minari]'."
-        ) from error
+    minari = extra("minari", "a data set of Minari's", "minari")
     folder = Path(dataset)
     if isinstance(dataset, str) and not folder.is_dir():
         return minari.load_dataset(dataset)

@@ -26,6 +26,7 @@ from privrl.data.schema.entries import (
     entries_of,
     key_of,
     kind_of,
+    refuse_type,
 )
 from privrl.data.schema.texts import WHOLE, number_in
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -202,7 +203,15 @@ def _is_missing(entry: object) -> bool:
 
 
 def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:
-    """Return exact whole numbers, and where they are."""
+    """Return exact whole numbers, and where they are.
+
+    Raises
+    ------
+    ValueError
+        If they were longer floats, of which 64 bits may make one of two names.
+    """
+    if entries.type_name == "longdouble":
+        refuse_type(entries.called, "whole numbers or texts", entries.type_name)
     numbers, whole = entries.whole_numbers()
     if entries.held == "numbers":
         whole = whole & (np.abs(numbers) < _EXACT)

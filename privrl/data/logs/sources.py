@@ -18,7 +18,9 @@ from privrl.data.logs.schema import LogSchema
 from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
 from privrl.data.schema.others import texts_of
-from privrl.files.files import check_ends
+from privrl.data.schema.plain import check_once
+from privrl.files.extras import extra
+from privrl.files.files import PARQUET, check_ends, parquet_in
 from privrl.files.plain import listed
 from privrl.files.shown import shown
 
@@ -26,7 +28,6 @@ Parts = dict[str, Part]
 
 _ROWS = 1 << 19  # read at once
 _TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-_PARQUET_FILES = (".parquet", ".pq")
 
 
 def read_log(
@@ -130,7 +131,7 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
     package = type(source).__module__.partition(".")[0]
     kind = type(source).__name__
     if isinstance(source, pd.DataFrame):
-        check_once("source", list(source.columns), names)
+        check_once("source", source.columns, names)
         return _pandas_parts(source, names)
     if (package, kind) == ("polars", "DataFrame"):
         check_once("source", source.columns, names)
@@ -144,16 +145,6 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
     )
 
 
-def check_once(what: str, present: Sequence[Any], names: Sequence[str]) -> None:
-    """Check that each of the names is present once."""
-    absent = [name for name in names if name not in present]
-    if absent:
-        raise ValueError(f"{what} must have all columns of the schema; {listed(absent)} absent.")
-    twice = [name for name in names if list(present).count(name) > 1]
-    if twice:
-        raise ValueError(f"{what} must have each column once; {listed(twice)} there twice.")
-
-
 def _called(name: str) -> str:
     return f"column {name!r}"
 
@@ -163,12 +154,12 @@ def _called(name: str) -> str:
 
 def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Parts]:
     ending = path.name.lower()
-    if path.is_dir() or ending.endswith(_PARQUET_FILES):
+    if path.is_dir() or ending.endswith(PARQUET):
         return _parquet_parts(parquet_files(path, names), names)
     if ending.endswith(_TEXT_FILES):
         return text_parts(path, names, separator)
     raise ValueError(
-        f"a log's file must end in one of {listed((*_TEXT_FILES, *_PARQUET_FILES))}, or be a "
+        f"a log's file must end in one of {listed((*_TEXT_FILES, *PARQUET))}, or be a "
         f"folder of the latter, got {shown(path.name)}."
     )
 
@@ -181,15 +172,9 @@ def parquet_files(path: Path, names: Sequence[str]) -> list[Path]:
     ValueError
         If no file is found, one is damaged, or columns are absent or not of one type.
     """
-    paths = [path]
-    if path.is_dir():
-        paths = sorted(
-            each
-            for each in path.iterdir()
-            if each.name.lower().endswith(_PARQUET_FILES) and each.name[0] not in "._"
-        )
-    if not paths or not paths[0].name.lower().endswith(_PARQUET_FILES):
-        raise ValueError(f"{path.name} must hold files {listed(_PARQUET_FILES)}, and has none.")
+    paths = parquet_in(path) if path.is_dir() else [path]
+    if not paths or not paths[0].name.lower().endswith(PARQUET):
+        raise ValueError(f"{path.name} must hold files {listed(PARQUET)}, and has none.")
     first: dict[str, tuple[Any, Path]] = {}
     for each in paths:
         schema = _parquet_file(each).schema_arrow
@@ -248,13 +233,7 @@ def _undamaged(path: Path, read: Callable[[], Any]) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError(
-            "Parquet needs the package pyarrow, which is not installed; "
-            "pip install 'privrl[parquet]'."
-        ) from error
+    return extra("pyarrow", "Parquet", "parquet")
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from privrl.data.records import (
     check_columns,
     check_separator,
     long_fields,
+    padded,
     trimmed_header,
 )
 from privrl.data.schema.headers import not_utf8
@@ -189,12 +190,7 @@ def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> P
 
 def _columns(records: Iterator[list[str]], places: Sequence[int], width: int) -> list[Part]:
     """Return the columns at some places of records, each of at most ``width`` fields."""
-    rows = [row for row in records if row or width == 1]
-    widths = set(map(len, rows))
-    if max(widths, default=0) > width:
-        raise TooWide
-    if widths != {width}:
-        rows = [row + [""] * (width - len(row)) for row in rows]
+    rows = padded(records, width)
     return [_part(list(map(itemgetter(place), rows))) for place in places]
 
 

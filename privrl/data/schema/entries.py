@@ -253,8 +253,9 @@ def key_of(entry: object) -> tuple[Kind, Value] | None:
             return "truth value", bool(entry)
         if isinstance(entry, Integral) and not isinstance(entry, _NO_NUMBERS):
             return "whole number", int(entry)
+        # Of a longer float, 64 bits may be whole where it is not.
         if isinstance(entry, float | np.floating) and float(entry).is_integer():
-            return "whole number", int(entry)
+            return ("whole number", int(entry)) if int(entry) == entry else None
     except Exception:  # an object that fails when it is looked at must not stop the reading
         pass
     return None

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from privrl.files.extras import extra
 from privrl.files.plain import listed
 
 _PACKAGES: Final = ("polars", "pyarrow")
@@ -70,13 +71,7 @@ def _is_other(table: Any) -> bool:
 
 
 def _narwhals() -> Any:
-    try:
-        return import_module("narwhals")
-    except ImportError:
-        raise ImportError(
-            "tables of polars and Arrow need the package narwhals, which is not installed; "
-            "pip install 'privrl[models]'."
-        ) from None
+    return extra("narwhals", "reading a table of polars or Arrow", "models")
 
 
 def _series(column: Any, called: str) -> "pd.Series[Any]":

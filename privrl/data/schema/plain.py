@@ -124,6 +124,17 @@ def check_names(names: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
+def check_once(what: str, present: Iterable[Any], names: Sequence[str]) -> None:
+    """Check that each of the names is present once."""
+    times = Counter(present)
+    absent = [name for name in names if not times[name]]
+    if absent:
+        raise ValueError(f"{what} must have all columns of the schema; {listed(absent)} absent.")
+    twice = [name for name in names if times[name] > 1]
+    if twice:
+        raise ValueError(f"{what} must have each column once; {listed(twice)} there twice.")
+
+
 class PlainFile:
     """Plain data that a file ``.toml`` or ``.json`` holds."""
 

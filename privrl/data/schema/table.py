@@ -15,6 +15,7 @@ from privrl.data.schema.plain import (
     PlainFile,
     check_name,
     check_names,
+    check_once,
     column_of,
     example_of,
     is_unfilled,
@@ -239,10 +240,4 @@ class Schema(PlainFile):
                 "frame must be a data frame (of pandas, polars or Arrow) or a plain array, got "
                 f"{type(frame).__name__}."
             )
-        absent = [name for name in self.names if name not in frame.columns]
-        if absent:
-            raise ValueError(f"frame must have all columns of the schema; {listed(absent)} absent.")
-        repeated = set(frame.columns[frame.columns.duplicated()])
-        twice = [name for name in self.names if name in repeated]
-        if twice:
-            raise ValueError(f"frame must have each column once; {listed(twice)} there twice.")
+        check_once("frame", frame.columns, self.names)

@@ -33,6 +33,7 @@ Back-off to fewer conditions.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -44,12 +45,26 @@ from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
 from privrl.numerics.typing import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5e4, 7)  # κ, in records
-_LIKELY_STRENGTH = 100.0  # of a base: real tables have such
-_SAMPLE = 2048  # cells that strengths and bases are weighed on
-_LEAST_WEIGHT = 1e-2  # strengths and bases below are left out
-_MOST_PARENTS = 4  # up to which all subsets of parents are estimated
-_CHUNK = 2**14  # cells at once
-_TINY = 1e-100
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the rows of a table are estimated from tables of fewer parents.
+
+    They were chosen on the sets that docs/results/networks.md calls "chosen on", on other
+    splits. Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep
+    results within floats; none of these changes a result by more than rounding.
+    """
+
+    likely_strength: float = 100.0  # of a base: real tables have such
+    sample: int = 2048  # cells that strengths and bases are weighed on
+    least_weight: float = 1e-2  # strengths and bases below are left out
+    most_parents: int = 4  # up to which all subsets of parents are estimated
+    chunk: int = 2**14  # cells at once
+    tiny: float = 1e-100
+
+
+_TUNED = _Tuned()
 
 
 def family_probabilities(
@@ -140,7 +155,9 @@ def conditional_rows(
             [expected[:, None] * base for base in _bases(done, kept, shape, cells)],
             expected[:, None],
             laplace=laplace,
-            log_prior=_log_prior(_LIKELY_STRENGTH, 2.5) if kept else _log_prior(3 * cells, 1.5),
+            log_prior=_log_prior(_TUNED.likely_strength, 2.5)
+            if kept
+            else _log_prior(3 * cells, 1.5),
         )
         done[kept] = _normalised(rates).reshape(*(shape[i] for i in kept), cells)
     return done[tuple(range(len(shape)))].reshape(-1, cells)
@@ -162,7 +179,7 @@ def _parents_probabilities(
         weights = joint(structure, done, structure.parents[node], {}).ravel()
     except TooLarge:
         return np.full(rows, 1 / rows)
-    return _normalised(np.maximum(weights, _TINY))
+    return _normalised(np.maximum(weights, _TUNED.tiny))
 
 
 def _corrected_totals(
@@ -182,13 +199,13 @@ def _corrected_totals(
         log_prior=np.zeros(len(_STRENGTHS)),
         of_counts=True,
     )
-    counts = np.maximum(counts[0], _TINY)
+    counts = np.maximum(counts[0], _TUNED.tiny)
     return counts * (n_records / counts.sum()), variance[0]
 
 
 def _subsets(n_parents: int) -> list[tuple[int, ...]]:
     """Return the sets of parents to be estimated, smaller ones first."""
-    if n_parents > _MOST_PARENTS:  # the first of them, the first two, ...
+    if n_parents > _TUNED.most_parents:  # the first of them, the first two, ...
         return [tuple(range(size)) for size in range(n_parents + 1)]
     return [kept for size in range(n_parents + 1) for kept in combinations(range(n_parents), size)]
 
@@ -260,8 +277,10 @@ def _averaged(
     """
     every = np.arange(noisy.size)
     some = every
-    if noisy.size > _SAMPLE:  # spread evenly, in step with no parent
-        some = np.unique((np.arange(_SAMPLE) * (math.sqrt(5) - 1) / 2 % 1 * noisy.size).astype(int))
+    if noisy.size > _TUNED.sample:  # spread evenly, in step with no parent
+        some = np.unique(
+            (np.arange(_TUNED.sample) * (math.sqrt(5) - 1) / 2 % 1 * noisy.size).astype(int)
+        )
     deviations = np.broadcast_to(deviation, noisy.shape)
 
     def posterior(
@@ -270,8 +289,8 @@ def _averaged(
         return posterior_counts(
             noisy.ravel()[cells],
             deviations.ravel()[cells],
-            np.maximum(mean, _TINY).ravel()[cells],
-            np.maximum(strength * mean / totals, _TINY).ravel()[cells],
+            np.maximum(mean, _TUNED.tiny).ravel()[cells],
+            np.maximum(strength * mean / totals, _TUNED.tiny).ravel()[cells],
             laplace=laplace,
         )
 
@@ -279,14 +298,14 @@ def _averaged(
     evidence = np.array([posterior(mean, strength, some)[2].sum() for mean, strength in choices])
     evidence = evidence * (noisy.size / some.size) + np.tile(log_prior, len(means))
     weights = np.exp(evidence - evidence.max())
-    weights = np.where(weights < _LEAST_WEIGHT * weights.sum(), 0.0, weights)
+    weights = np.where(weights < _TUNED.least_weight * weights.sum(), 0.0, weights)
     weights /= weights.sum()
     first, second, wanted = np.zeros((3, noisy.size))
     for weight, (mean, strength) in zip(weights, choices, strict=True):
         if weight == 0:
             continue
-        for start in range(0, noisy.size, _CHUNK):
-            cells = every[start : start + _CHUNK]
+        for start in range(0, noisy.size, _TUNED.chunk):
+            cells = every[start : start + _TUNED.chunk]
             count, square, _ = posterior(mean, strength, cells)
             first[cells] += weight * count
             second[cells] += weight * square
@@ -295,7 +314,7 @@ def _averaged(
             rate = (pseudo + count) * total / (strength + total)
             wanted[cells] += weight * (count if of_counts else rate)
     variance = np.maximum(second - first**2, 0.0)
-    return np.maximum(wanted, _TINY).reshape(noisy.shape), variance.reshape(noisy.shape)
+    return np.maximum(wanted, _TUNED.tiny).reshape(noisy.shape), variance.reshape(noisy.shape)
 
 
 def _log_prior(likely: float, spread: float) -> FloatArray:
@@ -304,5 +323,5 @@ def _log_prior(likely: float, spread: float) -> FloatArray:
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
-    rows = np.maximum(rows, _TINY)
+    rows = np.maximum(rows, _TUNED.tiny)
     return rows / rows.sum(axis=-1, keepdims=True)

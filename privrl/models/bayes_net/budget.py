@@ -7,7 +7,7 @@ and the number of records that its cells would hold by the noisy counts of the n
 **The model.** A cell that would hold E records if the nodes were independent holds ``E (1 + z)``,
 where z has mean 0 and a variance v. The mean of z over each row and each column of the table is 0,
 because z only moves records. So v is small in a cell that holds most of its row and column. If
-`_EFFECT` is the variance before both means are subtracted, a cell keeps ``(1 − 2 p + Σ p²)
+`_TUNED.effect` is the variance before both means are subtracted, a cell keeps ``(1 − 2 p + Σ p²)
 (1 − 2 q + Σ q²)`` times that, where p and q are the probabilities of the row and of the column. The
 information of an edge is proportional to ``(1 − Σ p²) (1 − Σ q²)``. It vanishes if one of the two
 nodes nearly always has the same value.
@@ -33,21 +33,37 @@ composition; here the cost of the second round does not depend on the first.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from privrl.models.bayes_net.structure import Structure
 from privrl.numerics.typing import FloatArray
 
-_EFFECT = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
-_FIRST = 0.2  # of the budget, at most, for the first round
-_CHANCE = 4.0  # by how much a first variance need not be below that of chance
-_ENOUGH = 0.5  # of a table's part by roots, above which it is counted
-_CLEAR = 0.7  # or of its information
-_SAMPLE = 2048  # cells of a table that are looked at
+
+@dataclass(frozen=True)
+class _Tuned:
+    """What an edge is expected to tell, and which tables are worth their noise.
+
+    They were chosen on the sets that docs/results/networks.md calls "chosen on", on other
+    splits. Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep
+    results within floats; none of these changes a result by more than rounding.
+    """
+
+    effect: float = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
+    first: float = 0.2  # of the budget, at most, for the first round
+    chance: float = 4.0  # by how much a first variance need not be below that of chance
+    enough: float = 0.5  # of a table's part by roots, above which it is counted
+    clear: float = 0.7  # or of its information
+    sample: int = 2048  # cells of a table that are looked at
+    halvings: int = 60
+    tiny: float = 1e-300
+
+
+_TUNED = _Tuned()
+
+
 _PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
-_HALVINGS = 60
-_TINY = 1e-300
 
 
 def first_precisions(structure: Structure, n_records: float, precision: float) -> FloatArray:
@@ -68,7 +84,9 @@ def first_precisions(structure: Structure, n_records: float, precision: float) -
         Numbers > 0, whose sum is below ``precision``.
     """
     sizes = np.array([structure.sizes[node] for node in structure.nodes], np.float64)
-    return np.minimum(_FIRST * precision * _by_roots(sizes), _CHANCE * sizes / n_records)
+    return np.minimum(
+        _TUNED.first * precision * _by_roots(sizes), _TUNED.chance * sizes / n_records
+    )
 
 
 def second_round(
@@ -110,8 +128,10 @@ def second_round(
         *(_of_table(structure, node, of, grid, n_records) for node in structure.nodes), strict=True
     )
     best = _level(np.array([*alone, *tables]), grid, precision).reshape(2, -1)
-    clear = [np.interp(w, grid, parts) > _CLEAR for w, parts in zip(best[1], found, strict=True)]
-    kept = (best[1] > _ENOUGH * precision * _by_roots(_cells(structure))) | clear
+    clear = [
+        np.interp(w, grid, parts) > _TUNED.clear for w, parts in zip(best[1], found, strict=True)
+    ]
+    kept = (best[1] > _TUNED.enough * precision * _by_roots(_cells(structure))) | clear
     kept &= [bool(own) for own in structure.parents.values()]
     parents = {
         node: structure.parents[node] if keep else ()
@@ -167,9 +187,9 @@ def _of_table(
         expected = n_records * np.multiply.outer(rows, margins[node]).ravel()
         left = np.multiply.outer(_left(rows), _left(margins[node])).ravel()
         summed = math.prod(structure.shape(node)) / expected.size  # cells of the table in each
-        every = max(1, round(expected.size / _SAMPLE))
+        every = max(1, round(expected.size / _TUNED.sample))
         sample = np.argsort(expected)[every // 2 :: every]
-        each, v = expected[sample], _EFFECT * left[sample]
+        each, v = expected[sample], _TUNED.effect * left[sample]
         known = each * (each * v + 1) / summed
         hidden = 1 / (1 + precisions[:, None] * known)
         most = (each * v) ** 2 / (each * v + 1) * expected.size / each.size
@@ -187,14 +207,14 @@ def _left(p: FloatArray) -> FloatArray:
 
 def _level(slopes: FloatArray, grid: FloatArray, precision: float) -> FloatArray:
     """Return the precisions at which slopes, shape (I, G), are equal, or 0; shape (I,)."""
-    logs = -np.log(np.maximum(slopes, _TINY))  # they rise along the grid
+    logs = -np.log(np.maximum(slopes, _TUNED.tiny))  # they rise along the grid
 
     def at(level: float) -> FloatArray:
         each = [np.interp(level, rises, np.log(grid)) for rises in logs]
         return np.where(logs[:, 0] < level, np.exp(each), 0.0)
 
     low, high = float(logs.min()), float(logs.max()) + 1
-    for _ in range(_HALVINGS):
+    for _ in range(_TUNED.halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if at(middle).sum() <= precision else (low, middle)
     return at(high)

@@ -26,8 +26,8 @@ sensitivity is charged; floating-point errors are far below half a grain.
 
 **No parents.** This candidate has the score of the best of equally many useless candidates, as the
 mechanism draws them: its scale times the logarithm of their number. If that is more than
-`_HOPELESS` nats per record, only chance would choose. Then the choice is skipped, and the network
-gets no edges.
+`_TUNED.hopeless` nats per record, only chance would choose. Then the choice is skipped, and the
+network gets no edges.
 
 References
 ----------
@@ -37,6 +37,7 @@ Bayesian networks* (2017).
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -55,14 +56,30 @@ from privrl.numerics.typing import FloatArray, IntArray
 GRAIN = 2.0**-7  # nats, to which scores are rounded
 BOUND = 0.5  # b: nats that one record counts for at the most; settled on data
 SENSITIVITY = 2 * BOUND / GRAIN + 1  # of a score in grains, where one record is replaced
-_SHARE = 0.2  # of the budget, for all choices; settled on data
-_HOPELESS = 0.2  # nats a record that chance may choose by; settled on data
-_MOST_TABLES = 10_000  # to be looked at: decides how many parents a node may have
-_MOST_PARENTS = 3
-_THINNEST = 0.25  # records a cell must expect on average, in deviations of the noise
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the private choice of parents spends its part, and when it is skipped.
+
+    They were chosen on the sets that docs/results/networks.md calls "chosen on", on other
+    splits. Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep
+    results within floats; none of these changes a result by more than rounding.
+    """
+
+    share: float = 0.2  # of the budget, for all choices; settled on data
+    hopeless: float = 0.2  # nats a record that chance may choose by; settled on data
+    most_tables: int = 10_000  # to be looked at: decides how many parents a node may have
+    most_parents: int = 3
+    thinnest: float = 0.25  # records a cell must expect on average, in deviations of the noise
+    halvings: int = 44
+    tiny: float = 1e-300
+
+
+_TUNED = _Tuned()
+
+
 _LEVELS = (-60.0, -math.log1p(-math.exp(-BOUND)))  # between which the multipliers' logarithms are
-_HALVINGS = 44
-_TINY = 1e-300
 
 
 def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, ExponentialMechanism | None]:
@@ -89,7 +106,7 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
 
     def scale(sigma: float) -> float:
         # So that all choices' divergences, λ η²/8, are to the tables', λ/σ², as their shares are.
-        spread = math.sqrt(8 * _SHARE / (1 - _SHARE) / (n_nodes - 1)) / sigma
+        spread = math.sqrt(8 * _TUNED.share / (1 - _TUNED.share) / (n_nodes - 1)) / sigma
         return min(max(2 * SENSITIVITY / spread, SMALLEST), 1e30)
 
     def cost(sigma: float) -> Cost:
@@ -98,7 +115,7 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
         return with_choices(GaussianCost(sigma=sigma, relation=relation), choice, n_nodes)
 
     sigma = calibrate(target, cost, rises=False)
-    if scale(sigma) * GRAIN * math.log(n_nodes**2) > _HOPELESS * n_records:
+    if scale(sigma) * GRAIN * math.log(n_nodes**2) > _TUNED.hopeless * n_records:
         return sigma, None
     return sigma, ExponentialMechanism(scale=scale(sigma), sensitivity=SENSITIVITY)
 
@@ -166,9 +183,11 @@ class Scores:
         self.sizes, self.margins = sizes, margins
         self._codes, self._precision = codes, precision
         self._n_records = len(next(iter(codes.values())))
-        self._most_cells = min(LARGEST, self._n_records * precision**0.5 / _THINNEST)
-        n_tables = np.cumsum([math.comb(len(sizes) - 1, k) for k in range(1, _MOST_PARENTS + 1)])
-        self._most_parents = max(1, int((len(sizes) * n_tables <= _MOST_TABLES).sum()))
+        self._most_cells = min(LARGEST, self._n_records * precision**0.5 / _TUNED.thinnest)
+        n_tables = np.cumsum(
+            [math.comb(len(sizes) - 1, k) for k in range(1, _TUNED.most_parents + 1)]
+        )
+        self._most_parents = max(1, int((len(sizes) * n_tables <= _TUNED.most_tables).sum()))
         self._known = dict[tuple[str, tuple[str, ...]], float]()
 
     def candidates(self, node: str, placed: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -218,7 +237,7 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     def within(level: FloatArray) -> FloatArray:
         return np.clip(logs - level, -BOUND, BOUND)
 
-    for _ in range(_HALVINGS):
+    for _ in range(_TUNED.halvings):
         middle = (low + high) / 2
         above = np.exp(within(middle)) @ p[:, None] > 1
         low, high = np.where(above, middle, low), np.where(above, high, middle)
@@ -233,5 +252,5 @@ def found(gain: float, expected: FloatArray, precision: float) -> float:
     if g <= 0:
         return 0.0
     signal = expected * (2 * g / float(expected.sum()))
-    hidden = 1 + 1 / np.maximum(precision * expected, _TINY)
+    hidden = 1 + 1 / np.maximum(precision * expected, _TUNED.tiny)
     return float((signal**2 / (signal + hidden)).sum()) / 2

@@ -5,7 +5,6 @@ shapes of all tables before the data are counted, so tables that do not fit into
 by public sizes alone.
 """
 
-import importlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl.files.extras import extra
 from privrl.files.plain import listed
 from privrl.files.shown import shown
 from privrl.numerics.typing import FloatArray, IntArray
@@ -149,22 +149,12 @@ def _rows(own: Sequence[str], sizes: Mapping[str, int], codes: Mapping[str, IntA
 
 def networkx() -> Any:
     """Return the networkx package; raise ImportError if it is not installed."""
-    return _needed("networkx")
+    return extra("networkx", "a Bayesian network", "models")
 
 
 def opt_einsum() -> Any:
     """Return the opt_einsum package; raise ImportError if it is not installed."""
-    return _needed("opt_einsum")
-
-
-def _needed(package: str) -> Any:
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(
-            f"Bayesian networks need the package {package}, which is not installed; get it by "
-            'pip install "privrl[models]".'
-        ) from error
+    return extra("opt_einsum", "a query of a Bayesian network", "models")
 
 
 def _check_own(node: str, own: Sequence[str], nodes: Collection[str]) -> tuple[str, ...]:

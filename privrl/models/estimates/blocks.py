@@ -30,15 +30,26 @@ from privrl.numerics.typing import FloatArray, IntArray
 #: From log-likelihoods (S, K, L) to log-evidences (S,) and weights of levels (S, K, L).
 Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
-_ROUNDS = 16  # of the search for tilts
-_FRESH = 4  # rounds that second derivatives are good for
-_HALVES = 5  # of a step that leads upwards, by three each
-_NEAR = 1e-2  # nats by which F may be above its least
-_STEP = 0.1  # of a tilt, over the noise's size, for differences
-_STRIDE = 1.0  # of a tilt, over the noise's size
-_FAR = 25.0  # squared deviations: beyond, sums are not normal
-_EXACT = 1e-3  # variance of a sum that is none
-_NUMBERS = 4_000_000  # at once
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the tilts of blocks are searched for.
+
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
+    """
+
+    rounds: int = 16  # of the search for tilts
+    fresh: int = 4  # rounds that second derivatives are good for
+    halves: int = 5  # of a step that leads upwards, by three each
+    near: float = 1e-2  # nats by which F may be above its least
+    step: float = 0.1  # of a tilt, over the noise's size, for differences
+    stride: float = 1.0  # of a tilt, over the noise's size
+    far: float = 25.0  # squared deviations: beyond, sums are not normal
+    exact: float = 1e-3  # variance of a sum that is none
+    numbers: int = 4_000_000  # at once
+
+
+_TUNED = _Tuned()
 
 
 def block_starts(n_cells: int, n_blocks: int) -> IntArray:
@@ -99,9 +110,9 @@ class Sums:
         both = spread + self.variance
         error = self.values - mean
         found = -(np.log(both) + error**2 / both).sum(axis=1) / 2
-        left = (spread * self.variance / both).sum(axis=1) + _EXACT
+        left = (spread * self.variance / both).sum(axis=1) + _TUNED.exact
         gap = total - (mean + spread * error / both).sum(axis=1)
-        return np.asarray(found - (np.log(left) + np.minimum(gap**2 / left, _FAR)) / 2)
+        return np.asarray(found - (np.log(left) + np.minimum(gap**2 / left, _TUNED.far)) / 2)
 
 
 class Settled(NamedTuple):
@@ -135,23 +146,23 @@ def settle(
     tilts = np.zeros(1 + sums.values.size)  # of all cells, and of each block
     now = _at(tilts, posterior, likelihoods, sums, total)
     fresh = 0
-    for _ in range(_ROUNDS):
+    for _ in range(_TUNED.rounds):
         if not fresh:
             second = _second(now, posterior, likelihoods, sums, apart=apart)
-            fresh = _FRESH
+            fresh = _TUNED.fresh
         fresh -= 1
         step = np.linalg.solve(second, now.slope)
         above = float(now.slope @ step) / 2
-        if above < _NEAR:
+        if above < _TUNED.near:
             break
-        step = step * min(1.0, _STRIDE / likelihoods.size / np.abs(step).max())
-        for _ in range(_HALVES):
+        step = step * min(1.0, _TUNED.stride / likelihoods.size / np.abs(step).max())
+        for _ in range(_TUNED.halves):
             new = _at(tilts + step, posterior, likelihoods, sums, total)
             if new.value <= now.value:
                 break
             step, fresh = step / 3, 0
         tilts, now = tilts + step, new
-    evidence = now.value - np.linalg.slogdet(second)[1] / 2 - min(above, _FAR / 2)
+    evidence = now.value - np.linalg.slogdet(second)[1] / 2 - min(above, _TUNED.far / 2)
     return Settled(float(evidence), now.tilts, now.means, now.variances, now.weights)
 
 
@@ -190,10 +201,10 @@ def _second(
     if apart:
         covariance = np.diag(sums.of(at.variances))
     else:
-        step = _STEP / likelihoods.size
+        step = _TUNED.step / likelihoods.size
         log, left, _ = likelihoods.tilted(at.tilts + step)()
         n_blocks, moved = sums.values.size, []
-        n_once = max(1, _NUMBERS // log.size)
+        n_once = max(1, _TUNED.numbers // log.size)
         for start in range(0, n_blocks, n_once):
             which = np.arange(start, min(start + n_once, n_blocks))
             there = (sums.block == which[:, None])[..., None]
@@ -203,7 +214,7 @@ def _second(
         sizes, axes = np.linalg.eigh((covariance + covariance.T) / 2)
         covariance = axes * np.maximum(sizes, 0) @ axes.T
     second = np.empty((len(covariance) + 1,) * 2)
-    second[0, 0] = covariance.sum() + _EXACT
+    second[0, 0] = covariance.sum() + _TUNED.exact
     second[0, 1:] = second[1:, 0] = covariance.sum(axis=0)
     second[1:, 1:] = covariance + sums.variance * np.eye(len(covariance))
     return second

@@ -19,16 +19,30 @@ from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray, IntArray
 
-_FINE, _COARSE = 0.06, 0.25  # least and largest gap of neighbouring levels, of their logarithms
-_SHARP = 0.7  # gap in deviations of a noisy count about its level
-_BLURRED = 10.0  # variances of the noise beyond which chance blurs more than noise
-_LEAST = 0.1  # records: the least level but zero, or a thirtieth of the noise
-_WHOLE = 25.0  # deviation of the noise up to which all whole counts are looked at
-_STEP = 0.25  # of the deviation, beyond
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How fine the grid of levels is, and how far the noise is followed.
+
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
+    """
+
+    fine: float = 0.06  # least and largest gap of neighbouring levels, of their logarithms
+    coarse: float = 0.25
+    sharp: float = 0.7  # gap in deviations of a noisy count about its level
+    blurred: float = 10.0  # variances of the noise beyond which chance blurs more than noise
+    least: float = 0.1  # records: the least level but zero, or a thirtieth of the noise
+    whole: float = 25.0  # deviation of the noise up to which all whole counts are looked at
+    step: float = 0.25  # of the deviation, beyond
+    largest: float = 690.0  # of an exponent
+    tiny: float = 1e-300
+    faint: float = 1e-150  # what is as unlikely as that is nowhere left
+
+
+_TUNED = _Tuned()
+
+
 _REACH = {True: 7.0, False: 12.0}  # sizes of the noise that are looked at; Gaussian or not
-_LARGEST = 690.0  # of an exponent
-_TINY = 1e-300
-_FAINT = 1e-150  # what is as unlikely as that is nowhere left
 
 
 def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) -> FloatArray:
@@ -38,11 +52,14 @@ def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) 
     """
     mean = n_records / n_cells
     top = max(min(n_records, largest + 6 * deviation), 2 * mean)
-    found = [0.0, min(max(_LEAST, deviation / 30), mean / 8)]
+    found = [0.0, min(max(_TUNED.least, deviation / 30), mean / 8)]
     while found[-1] < top:
-        level, gap = found[-1], _COARSE
-        if level <= _BLURRED * deviation**2:
-            gap = min(max(_SHARP * math.sqrt(deviation**2 + level) / level, _FINE), _COARSE)
+        level, gap = found[-1], _TUNED.coarse
+        if level <= _TUNED.blurred * deviation**2:
+            gap = min(
+                max(_TUNED.sharp * math.sqrt(deviation**2 + level) / level, _TUNED.fine),
+                _TUNED.coarse,
+            )
         found.append(level * math.exp(gap))
     return np.array(found)
 
@@ -81,8 +98,8 @@ class Likelihoods:
         self._noisy, self._levels = noisy, levels
         self._gaussian, self.size = noise.is_gaussian, noise.size
         self._deviation = noise.deviation
-        self._whole = self._deviation < _WHOLE
-        self._step = 1.0 if self._whole else _STEP * self._deviation
+        self._whole = self._deviation < _TUNED.whole
+        self._step = 1.0 if self._whole else _TUNED.step * self._deviation
         reach = math.ceil(_REACH[self._gaussian] * self.size / self._step) + 1
         self._offsets = self._step * np.arange(-reach, reach + 1)
         self._centre = np.maximum(np.rint(noisy / self._step) * self._step, 0.0)
@@ -100,7 +117,7 @@ class Likelihoods:
         for group in self._groups:
             powers = self._powers(group, tilt)
             first, second = powers * self._offsets[:, None], powers * self._offsets[:, None] ** 2
-            mass = np.maximum(group.shared @ powers, _TINY)
+            mass = np.maximum(group.shared @ powers, _TUNED.tiny)
             moment = group.shared @ first / mass
             log[:, group.at] = (
                 np.log(mass) + group.scale[:, None] + centre * (group.rate - tilts) + group.constant
@@ -116,7 +133,7 @@ class Likelihoods:
         """Return likelihoods of counts that weigh something more already, each its own, (K,)."""
         made = copy(self)
         made._tilts = self._tilts + tilts
-        most = _LARGEST / 2
+        most = _TUNED.largest / 2
         apart = np.exp(np.clip(-tilts[:, None] * self._offsets, -most, most))
         made._groups = [replace(group, shared=group.shared * apart) for group in self._groups]
         return made
@@ -139,16 +156,16 @@ class Likelihoods:
             powers = self._powers(group, tilt)
             shared = group.shared[rows]
             mass = shared @ powers
-            known = mass > _FAINT
+            known = mass > _TUNED.faint
             each = np.where(known, weights[:, group.at] / np.where(known, mass, 1), 0)
             with np.errstate(over="ignore", invalid="ignore"):  # where nothing is left
                 found = shared * (each @ powers.T)
-            masses += np.where(shared > _FAINT, found, 0.0)
+            masses += np.where(shared > _TUNED.faint, found, 0.0)
         sharp = np.broadcast_to(self._levels[self._sharp], (len(counts), len(self._sharp)))
         return np.hstack([counts, sharp]), np.hstack([masses, weights[:, self._sharp]])
 
     def _powers(self, group: _Group, tilt: float) -> FloatArray:
-        most = _LARGEST / self._offsets[-1]
+        most = _TUNED.largest / self._offsets[-1]
         rate = np.clip(group.rate - group.middle - tilt, -most, most)
         return np.asarray(np.exp(self._offsets[:, None] * rate))
 
@@ -162,8 +179,8 @@ class Likelihoods:
 
         In powers of two, so that levels come in groups.
         """
-        level = np.maximum(self._levels, _TINY)
-        gaps = np.append(_COARSE, np.gradient(np.log(level[1:])))
+        level = np.maximum(self._levels, _TUNED.tiny)
+        gaps = np.append(_TUNED.coarse, np.gradient(np.log(level[1:])))
         blur = np.minimum(np.sqrt(self._deviation**2 + level) / level, 1e9)
         spread = np.maximum(gaps - blur, 0) * (gaps + blur)
         spread[spread < gaps**2 / 10] = 0.0

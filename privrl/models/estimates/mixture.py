@@ -44,30 +44,47 @@ from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray, IntArray
 
 ORDERED = 5_000  # cells up to which their order is looked at
-_FITTED = 10.0  # nats by which a law that was fitted must be the more likely
-_KEPT = 8  # laws, and half as many chains
-_NUMBERS = 20_000_000  # at once, in the weights of levels under all laws
-_BEHIND = 4.0  # nats behind the best from which on a prior is left out
-_FAR = 25.0  # squared deviations: beyond, sums are not normal
-_ROUNDS = 6  # of the search for a tilt
-_NEAR = 1e-3  # of the sum
-_STRIDE = 0.4  # of a tilt, over the noise's size
-_HELD = 0.3  # of its mean: no count is drawn below, to fit the sum
-_LEAST = 1e-12  # of all records, in a cell
-_EXACT = 1e-3  # variance of a sum that is none
-_TINY = 1e-300
-_ROUNDING = 1e-12  # of chances
-_BLOCK = 2_000  # cells at once
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How counts are estimated from noisy ones.
+
+    They were chosen on the 216 histograms that docs/results/histograms.md calls "chosen on",
+    four shapes and six columns of Adult; that page also has data on which nothing was chosen.
+    Sizes of blocks and chunks bound memory, and the smallest and largest numbers keep results
+    within floats; none of these changes a result by more than rounding.
+    """
+
+    fitted: float = 10.0  # nats by which a law that was fitted must be the more likely
+    kept: int = 8  # laws, and half as many chains
+    numbers: int = 20_000_000  # at once, in the weights of levels under all laws
+    behind: float = 4.0  # nats behind the best from which on a prior is left out
+    far: float = 25.0  # squared deviations: beyond, sums are not normal
+    rounds: int = 6  # of the search for a tilt
+    near: float = 1e-3  # of the sum
+    stride: float = 0.4  # of a tilt, over the noise's size
+    held: float = 0.3  # of its mean: no count is drawn below, to fit the sum
+    least: float = 1e-12  # of all records, in a cell
+    exact: float = 1e-3  # variance of a sum that is none
+    tiny: float = 1e-300
+    rounding: float = 1e-12  # of chances
+    block: int = 2_000  # cells at once
+    sparse: float = 0.85  # power of the share of cells with records, to which that share is likely
+    # chance of a shape below 1 where cells are empty: that would be sparse twice
+    twice: float = 0.1
+    law_tiny: float = 1e-9
+    before: float = 5.0  # cells that the law before is worth, where another is fitted
+    fit_rounds: int = 50
+
+
+_TUNED = _Tuned()
+
 
 _SHAPES = np.array([0.15, 0.4, 1.0, 3.0, 12.0])
 _CHANCES = np.array([0.3, 1.0, 3.0, 1.0, 0.3])  # of the shapes, up to a factor
-_SPARSE = 0.85  # power of the share of cells with records, to which that share is likely
 _RESTS = np.array([0.0, 0.03, 0.1, 0.3])  # shares of the records that all other cells have
 _OF_RESTS = np.array([3.0, 1.0, 1.0, 1.0]) / 6  # their chances
-_TWICE = 0.1  # chance of a shape below 1 where cells are empty: that would be sparse twice
-_LAW_TINY = 1e-9
-_BEFORE = 5.0  # cells that the law before is worth, where another is fitted
-_FIT_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -93,15 +110,15 @@ class CountPosterior:
         """
         half = self._likelihoods.half_step
         ends = np.empty((self.counts.size, 2))
-        for start in range(0, self.counts.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for start in range(0, self.counts.size, _TUNED.block):
+            block = slice(start, start + _TUNED.block)
             values, masses = self._likelihoods.spread(
                 self._rows[block], self._tilt, self._weights[block]
             )
             order = np.argsort(values, axis=1)
             values = np.take_along_axis(values, order, axis=1)
             upto = np.take_along_axis(masses, order, axis=1).cumsum(axis=1)
-            upto /= np.maximum(upto[:, -1:], _TINY)
+            upto /= np.maximum(upto[:, -1:], _TUNED.tiny)
             upto[:, -1] = 1.0
             ends[block] = [
                 _shortest(each, chance, confidence)
@@ -164,10 +181,12 @@ def fit(
     likely = chances + apart.roughly(log, mean, variance, total, sums)
     law = fitted(log, times, _shares(likely) @ laws)
     apart = _Laws(np.vstack([laws, law]), levels, times)
-    likely = apart.roughly(log, mean, variance, total, sums) + np.append(chances, -_FITTED)
+    likely = apart.roughly(log, mean, variance, total, sums) + np.append(chances, -_TUNED.fitted)
     law = _shares(likely) @ apart.laws
 
-    kept = _best(likely, likely.max() - _BEHIND, min(_KEPT, 1 + _NUMBERS // log.size))
+    kept = _best(
+        likely, likely.max() - _TUNED.behind, min(_TUNED.kept, 1 + _TUNED.numbers // log.size)
+    )
     apart = _Laws(apart.laws[kept], levels, times)
     each = np.arange(values.size)
     if sums is None:
@@ -177,7 +196,7 @@ def fit(
     else:
         found = _Settled.within(apart, kept.size, likelihoods, sums, n)
     # Whatever holds of all laws alike cancels.
-    weight = found.log_evidence - apart.before(total) + np.append(chances, -_FITTED)[kept]
+    weight = found.log_evidence - apart.before(total) + np.append(chances, -_TUNED.fitted)[kept]
     parts = [(weight, found, rows)]
     if 2 < z.size <= ORDERED:
         chains = Chains.over(levels, law, z.size)
@@ -187,8 +206,8 @@ def fit(
         )
         seen = log[rows] if sums is None else log + sums.log_levels(levels)
         rough = chains.log_evidence(seen) + before
-        least = max(rough.max() - _BEHIND, likely.max() - 3 * _BEHIND)
-        kept = _best(rough, least, _KEPT // 2)
+        least = max(rough.max() - _TUNED.behind, likely.max() - 3 * _TUNED.behind)
+        kept = _best(rough, least, _TUNED.kept // 2)
         if kept.size:
             chains = chains.only(kept)
             if sums is None:
@@ -217,7 +236,7 @@ def _mixed(
         for share, (_, found, at) in zip(np.split(shares, ends), parts, strict=True)
     ]
     counts, levels, tilts = zip(*each, strict=True)
-    total = np.maximum(sum(counts), _LEAST * n_records)
+    total = np.maximum(sum(counts), _TUNED.least * n_records)
     if is_public:
         total = total * (n_records / total.sum())
     tilt = sum(tilts)
@@ -232,7 +251,7 @@ def _shortest(values: FloatArray, upto: FloatArray, mass: float) -> tuple[float,
     Of equally short ones that of the most mass.
     """
     first = np.append(0.0, upto[:-1])
-    last = np.searchsorted(upto, first + mass - _ROUNDING)
+    last = np.searchsorted(upto, first + mass - _TUNED.rounding)
     starts = np.flatnonzero(last < upto.size)
     last = last[starts]
     best = np.lexsort((first[starts] - upto[last], values[last] - values[starts]))[0]
@@ -309,10 +328,10 @@ class _Settled:
         total: float | None,
     ) -> "_Settled":
         """Return it for the tilts at which counts sum to ``total``, found by secants."""
-        tilt, stride = np.zeros(n_priors), _STRIDE / likelihoods.size
+        tilt, stride = np.zeros(n_priors), _TUNED.stride / likelihoods.size
         last = slope = gap = np.full(n_priors, np.nan)
         best: list[FloatArray] = []
-        for _ in range(_ROUNDS):
+        for _ in range(_TUNED.rounds):
             log, mean, variance = (
                 np.stack(each)[:, rows] for each in zip(*map(likelihoods, tilt), strict=True)
             )
@@ -325,7 +344,7 @@ class _Settled:
             before, gap = gap, first @ cells - total
             with np.errstate(divide="ignore", invalid="ignore"):
                 secant = (before - gap) / (tilt - last)
-            slope = np.where(secant > 0, secant, now[3] @ cells) + _EXACT
+            slope = np.where(secant > 0, secant, now[3] @ cells) + _TUNED.exact
             now += [gap, slope]
             if not best:
                 best = now
@@ -334,13 +353,13 @@ class _Settled:
                 np.where(nearer.reshape(-1, *[1] * (new.ndim - 1)), new, old)
                 for new, old in zip(now, best, strict=True)
             ]
-            if (np.abs(best[5]) <= _NEAR * total).all():
+            if (np.abs(best[5]) <= _TUNED.near * total).all():
                 break
             last, tilt = tilt, tilt + np.clip(gap / slope, -stride, stride)
         evidence, tilt, first, spread, weights, gap, slope = best
         assert total is not None
         counts = _summing(first, spread, cells, total)
-        sums = tilt * total - np.log(slope) / 2 - np.minimum(gap**2 / slope, _FAR) / 2
+        sums = tilt * total - np.log(slope) / 2 - np.minimum(gap**2 / slope, _TUNED.far) / 2
         return cls(evidence + sums, tilt, counts, weights)
 
     @classmethod
@@ -367,9 +386,9 @@ def _summing(
 ) -> FloatArray:
     """Return means of counts, (S, K), that sum to a total, of which they are not far."""
     # What is left of the gap is shared out as the counts are uncertain.
-    share = variances / np.maximum((variances @ cells)[:, None], _TINY)
+    share = variances / np.maximum((variances @ cells)[:, None], _TUNED.tiny)
     gap = means @ cells - total
-    counts = np.maximum(means - gap[:, None] * share, _HELD * means) + _LEAST * total
+    counts = np.maximum(means - gap[:, None] * share, _TUNED.held * means) + _TUNED.least * total
     return np.asarray(counts * (total / (counts @ cells))[:, None])
 
 
@@ -377,8 +396,8 @@ def _log_normal(value: float | None, mean: ArrayLike, variance: FloatArray) -> F
     """Return the log-density of a value that is known, up to a constant; 0 where none is."""
     if value is None:
         return np.zeros_like(variance)
-    variance = np.maximum(variance, 0) + _EXACT
-    square = np.minimum((value - np.asarray(mean)) ** 2 / variance, _FAR)
+    variance = np.maximum(variance, 0) + _TUNED.exact
+    square = np.minimum((value - np.asarray(mean)) ** 2 / variance, _TUNED.far)
     return np.asarray(-(np.log(variance) + square) / 2)
 
 
@@ -416,7 +435,7 @@ def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatA
     filled = np.append(n_cells, few.repeat(_RESTS.size))[:, None]
     rest = np.append(0.0, np.tile(_RESTS, few.size))[:, None]
     share = filled / n_cells
-    chance = np.append(1.0, np.tile(_OF_RESTS, few.size)) * share[:, 0] ** _SPARSE
+    chance = np.append(1.0, np.tile(_OF_RESTS, few.size)) * share[:, 0] ** _TUNED.sparse
     above = levels[1:]
     ends = np.concatenate([[0.0], np.sqrt(above[:-1] * above[1:]), [np.inf]])
 
@@ -424,16 +443,18 @@ def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatA
         return np.diff(special.gammainc(shape, shape / mean * ends), axis=1)
 
     others = masses(
-        1.0, np.maximum(rest * n_records, _LAW_TINY) / np.maximum(n_cells - filled, _LAW_TINY)
+        1.0,
+        np.maximum(rest * n_records, _TUNED.law_tiny)
+        / np.maximum(n_cells - filled, _TUNED.law_tiny),
     )
     laws, chances = [], []
     for shape, of_shape in zip(_SHAPES, _CHANCES, strict=True):
         most = share * masses(shape, (1 - rest) * n_records / filled)
         seen = np.where(rest > 0, most + (1 - share) * others, most)
         laws.append(np.hstack([np.where(rest > 0, 0, 1 - share), seen]))
-        twice = np.where((shape < 1) & (share[:, 0] < 1), _TWICE, 1)
+        twice = np.where((shape < 1) & (share[:, 0] < 1), _TUNED.twice, 1)
         chances.append(of_shape * chance * twice)
-    every = np.maximum(np.concatenate(laws), _LAW_TINY)
+    every = np.maximum(np.concatenate(laws), _TUNED.law_tiny)
     chance = np.concatenate(chances)
     return every / every.sum(axis=1, keepdims=True), np.log(chance / chance.sum())
 
@@ -446,8 +467,8 @@ def fitted(log: FloatArray, cells: FloatArray, law: FloatArray) -> FloatArray:
     """
     likely = np.exp(log - log.max(axis=1, keepdims=True))
     found = law
-    for _ in range(_FIT_ROUNDS):
+    for _ in range(_TUNED.fit_rounds):
         shares = cells / (likely @ found)
-        found = found * (shares @ likely) + _BEFORE * law
+        found = found * (shares @ likely) + _TUNED.before * law
         found = found / found.sum()
     return found

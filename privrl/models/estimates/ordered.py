@@ -13,12 +13,24 @@ import numpy as np
 
 from privrl.numerics.typing import FloatArray, IntArray
 
-_WANDERED = (0.3, 1.0, 3.0, 10.0)  # deviation of the log-level from one end to the other
-_JUMPS = (0.3, 3.0, 20.0)  # from one end to the other
-_MOST = 0.5  # chance of a jump
-_ROUNDS = 60  # until a chain has the law it should have
-_NEVER = 1e-5  # least share of a cell's memory that is lost from one to the next
-_TINY = 1e-200
+
+@dataclass(frozen=True)
+class _Tuned:
+    """Step sizes and jump rates of the chains.
+
+    On which data they were chosen, `privrl.models.estimates.mixture` says.
+    """
+
+    # deviation of the log-level from one end to the other
+    wandered: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
+    jumps: tuple[float, ...] = (0.3, 3.0, 20.0)  # from one end to the other
+    most: float = 0.5  # chance of a jump
+    rounds: int = 60  # until a chain has the law it should have
+    never: float = 1e-5  # least share of a cell's memory that is lost from one to the next
+    tiny: float = 1e-200
+
+
+_TUNED = _Tuned()
 
 
 @dataclass(frozen=True)
@@ -45,8 +57,8 @@ class Chains:
     @classmethod
     def over(cls, levels: FloatArray, law: FloatArray, n_cells: int) -> "Chains":
         """Return all chains over cells whose levels have a law."""
-        steps = np.array(_WANDERED) / np.sqrt(n_cells)
-        jumps = np.minimum(np.array(_JUMPS) / n_cells, _MOST)
+        steps = np.array(_TUNED.wandered) / np.sqrt(n_cells)
+        jumps = np.minimum(np.array(_TUNED.jumps) / n_cells, _TUNED.most)
         kernels = np.stack([_reversible(_steps(levels, step), law) for step in steps])
         variances = _variances(kernels, jumps, levels, law, n_cells)
         kernels = kernels.repeat(len(jumps), axis=0)
@@ -59,7 +71,7 @@ class Chains:
     def log_evidence(self, log: FloatArray) -> FloatArray:
         """Return how likely each chain makes what was released, (S,), by likelihoods (K, L)."""
         largest = log.max(axis=1)
-        likely = np.maximum(np.exp(log - largest[:, None]), _TINY)
+        likely = np.maximum(np.exp(log - largest[:, None]), _TUNED.tiny)
         found = self._run(likely[:, None], self.kernels, self.jumps)[1]
         return np.asarray(found + largest.sum())
 
@@ -69,7 +81,9 @@ class Chains:
         ``log`` has shape (S, K, L).
         """
         largest = log.max(axis=2)
-        likely = np.maximum(np.exp(log - largest[..., None]), _TINY).swapaxes(0, 1)  # (K, S, L)
+        likely = np.maximum(np.exp(log - largest[..., None]), _TUNED.tiny).swapaxes(
+            0, 1
+        )  # (K, S, L)
         # What comes from the left, and what from the right: of a reversible chain, the same.
         both = np.concatenate([likely, likely[::-1]], axis=1)
         ahead, evidence = self._run(
@@ -111,7 +125,7 @@ def _steps(levels: FloatArray, deviation: float) -> FloatArray:
 def _reversible(steps: FloatArray, law: FloatArray) -> FloatArray:
     """Return chances of the next level, of a chain with these steps, and with this law anywhere."""
     scale = np.sqrt(law)
-    for _ in range(_ROUNDS):
+    for _ in range(_TUNED.rounds):
         scale = np.sqrt(scale * law / (steps @ scale))
     both = scale[:, None] * steps * scale
     # What is not there yet: fewer steps, so that no level has more than its law.
@@ -131,6 +145,6 @@ def _variances(
     memory, vectors = np.linalg.eigh((symmetric + symmetric.swapaxes(1, 2)) / 2)
     parts = (root * (levels - law @ levels) @ vectors) ** 2
     # A part is remembered by w to the power of k, k cells later; these are summed over all pairs.
-    w = np.clip(memory[:, None] * (1 - jumps[:, None]), _NEVER - 1, 1 - _NEVER)
+    w = np.clip(memory[:, None] * (1 - jumps[:, None]), _TUNED.never - 1, 1 - _TUNED.never)
     later = w / (1 - w) - w * (1 - w**n_cells) / (n_cells * (1 - w) ** 2)
     return np.asarray(n_cells * (parts[:, None] * (1 + 2 * later)).sum(axis=2))

@@ -6,6 +6,7 @@ power of the count, whose density is finite.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +20,25 @@ LEAST_DEVIATION = 0.5
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _POINTS = (_NODES[:, None] + 1) / 2  # on (0, 1)
 _LOG_POINTS, _SHARES = np.log(_POINTS), _WEIGHTS / 2
-_AT_ONCE = 1000  # numbers, which with their nodes fit in a processor's cache
-_WIDTH = 6.0  # standard deviations of the noise that are looked at
-_TAIL = 18.0  # -log of what is left out of a gamma law at either end
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the integrals over a cell's rate are computed.
+
+    Their errors are far below those of the noise: tests hold the integrals against adaptive
+    quadrature. Sizes of blocks and chunks bound memory, and the smallest and largest numbers
+    keep results within floats; none of these changes a result by more than rounding.
+    """
+
+    at_once: int = 1000  # numbers, which with their nodes fit in a processor's cache
+    width: float = 6.0  # standard deviations of the noise that are looked at
+    tail: float = 18.0  # -log of what is left out of a gamma law at either end
+
+
+_TUNED = _Tuned()
+
+
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -60,8 +77,8 @@ def posterior_counts(
     found = np.empty((3, low.size))
     # Powers take long, and most are none.
     for some in np.flatnonzero(power == 1), np.flatnonzero(power != 1):
-        for start in range(0, some.size, _AT_ONCE):
-            part = some[start : start + _AT_ONCE]
+        for start in range(0, some.size, _TUNED.at_once):
+            part = some[start : start + _TUNED.at_once]
             found[:, part] = _of_each(numbers[:, part], laplace=laplace)
     first, second, log_evidence = found.reshape(3, *each[0].shape)
     return first, second, log_evidence
@@ -71,10 +88,10 @@ def _ends(
     noisy: FloatArray, deviation: FloatArray, mean: FloatArray, shape: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return between which numbers both the prior and the noise leave some probability."""
-    spread = np.sqrt(2 * _TAIL / shape)
-    window = _WIDTH * deviation
+    spread = np.sqrt(2 * _TUNED.tail / shape)
+    window = _TUNED.width * deviation
     low = np.maximum(mean * np.maximum(1 - spread, 0), np.maximum(noisy - window, 0))
-    high = np.minimum(mean * (1 + spread + _TAIL / shape), np.maximum(noisy, 0) + window)
+    high = np.minimum(mean * (1 + spread + _TUNED.tail / shape), np.maximum(noisy, 0) + window)
     # Where prior and noise contradict each other: between the two.
     low, high = np.minimum(low, high), np.maximum(low, high)
     return low, np.maximum(high, low * (1 + 1e-9) + _TINY)

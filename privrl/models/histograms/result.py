@@ -17,7 +17,6 @@ from privrl.files.html import table
 from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
-    AdditiveMechanism,
     DiscreteGaussianMechanism,
     GaussianMechanism,
 )
@@ -453,7 +452,7 @@ def _count_bounds(released: PrivateHistogram, tail: float) -> tuple[FloatArray, 
     used, n, d = released.mechanism, released.n_records, released.probabilities.size
     if not isinstance(used, DirichletMechanism):
         assert released.noisy is not None
-        reach = _reach(noise_of(used), tail)
+        reach = noise_of(used).reach(tail)
         most = n if released.is_size_public else math.inf
         return np.clip(released.noisy - reach, 0, most), np.clip(released.noisy + reach, 0, most)
     if not released.is_size_public:
@@ -529,17 +528,6 @@ def _frequency_bounds(released: PrivateHistogram, tail: float) -> tuple[FloatArr
     with np.errstate(invalid="ignore"):
         first, last = low / (low + others_high), high / (high + others_low)
     return np.nan_to_num(first, nan=0.0), np.nan_to_num(last, nan=1.0)
-
-
-def _reach(noise: AdditiveMechanism[Any], tail: float) -> float:
-    """Return a number that noise exceeds, in either direction, with probability ``tail`` at most.
-
-    Discrete noise is above a whole number ``k`` no more often than noise on the line of the same
-    size is (for the Gaussian: Canonne, Kamath and Steinke, 2020, who bound its tails so).
-    """
-    size = noise.size
-    reach = -size * (float(special.ndtri(tail / 2)) if noise.is_gaussian else math.log(tail))
-    return float(math.ceil(reach)) if noise.is_whole else reach
 
 
 def _bisect(holds: Any, n: float, n_cells: int) -> FloatArray:

@@ -16,7 +16,7 @@ from privrl.models.logistic_regression import chosen
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
-from privrl.models.saving import load_as
+from privrl.models.saving import CHOSEN, load_as
 from privrl.numerics.typing import FloatArray
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
@@ -113,7 +113,7 @@ def classifier_from_dict(
 ) -> PrivateLogisticRegression | PrivateNaiveBayes:
     """Return the classifier that plain data describe, chosen or not, of either kind."""
     said = data.get("format") if isinstance(data, dict) else None
-    if said == chosen.FORMAT:
+    if said == CHOSEN:
         return chosen.from_plain(data, classifier_from_dict)
     is_linear = said in (FORMAT, FIRST_FORMAT)
     kind = PrivateLogisticRegression if is_linear else PrivateNaiveBayes

@@ -16,13 +16,12 @@ from privrl.mechanisms.selection import Selected, plan_selection
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import check_guarantee
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
-from privrl.models.saving import check_entries, check_format
+from privrl.models.saving import CHOSEN, check_entries, check_format
 from privrl.models.targets import guarantee_of, plain_target, read_target
 from privrl.numerics.checks import check_count
 
 Fitted = PrivateLogisticRegression | PrivateNaiveBayes
 
-FORMAT = "privrl.ChosenClassifier 1"
 _OF_MODEL = ("randomness", "shareable", "because")
 _ENTRIES = (
     "format", "guarantee", "target", "candidates", "chosen", "trials", "model", *_OF_MODEL,
@@ -33,7 +32,7 @@ def to_plain(best: Selected[Fitted], target: Target, candidates: Sequence[str]) 
     """Return a chosen classifier as plain data; ``target`` is that of the selection."""
     model = best.result.to_dict()
     return {
-        "format": FORMAT,
+        "format": CHOSEN,
         "guarantee": dict(guarantee_of(best.cost, target)),
         "target": plain_target(target),
         "candidates": list(candidates),
@@ -53,11 +52,11 @@ def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted
         If an entry is wrong, or the classifier cost more than a trial of the selection may.
     """
     check_entries("a chosen classifier", data, _ENTRIES)
-    check_format(data, FORMAT)
+    check_format(data, CHOSEN)
     names, target = data["candidates"], read_target(data["target"])
     if not isinstance(names, list) or data["chosen"] not in names:
         raise ValueError(f"candidates must be a list with {shown(data['chosen'])}.")
-    if not isinstance(data["model"], Mapping) or data["model"].get("format") == FORMAT:
+    if not isinstance(data["model"], Mapping) or data["model"].get("format") == CHOSEN:
         raise ValueError("model must be a classifier that was fitted, not one that was chosen.")
     trials = check_count("trials", data["trials"])
     cost, _ = plan_selection(target, len(names), trials=trials)  # type: ignore[arg-type] # it checks

@@ -15,6 +15,7 @@ from privrl.files.shown import shown
 from privrl.models.classifiers import Public
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import (
+    check_classifier,
     check_entries,
     check_format,
     classifier_verdict,
@@ -60,7 +61,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
 def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     """Return the parameters of the classifier that plain data describe, and where it began."""
     data = _as_now(data)
-    check_entries("a classifier", data, _ENTRIES)
+    check_classifier(data, _ENTRIES)
     check_format(data, FORMAT)
     begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
     target = read_target(data["target"])

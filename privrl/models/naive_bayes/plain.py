@@ -22,6 +22,7 @@ from privrl.models.naive_bayes.temperature import SHAPES
 from privrl.models.saving import (
     LEARNED,
     SPENT,
+    check_classifier,
     check_entries,
     check_format,
     classifier_verdict,
@@ -79,7 +80,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
 
 def parameters_of(data: Any) -> dict[str, Any]:
     """Return the parameters of the classifier that plain data describe."""
-    check_entries("a classifier", data, _ENTRIES)
+    check_classifier(data, _ENTRIES)
     check_format(data, _FORMAT)
     if not isinstance(data["classes"], str | list):
         raise ValueError(f"classes must be a name or a list, got {shown(data['classes'])}.")

@@ -8,6 +8,7 @@ is levelled first.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,30 +17,47 @@ from privrl.models.encoding import Codes
 from privrl.numerics.typing import FloatArray
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
-_INDEPENDENT = 10  # features, up to which the typical temperature is 1
-_SHARE = 0.05  # of the budget, for measuring it
-_CLIP = 2.0  # nats, of a record's derivative
-_LARGEST_NOISE = 0.35  # nats, of the mean derivative, up to which it is measured
-_PULL = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
-_AT_ONCE = 4096  # records, whose numbers fit in a processor's cache
-_PLAIN = 1e300  # nats: far from where floats end
-_STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the temperature is measured.
+
+    These were chosen on the eight sets of UCI in docs/results/naive-bayes.md, on other splits;
+    that page also has data on which nothing was chosen. Sizes of blocks and chunks bound
+    memory, and the smallest and largest numbers keep results within floats; none of these
+    changes a result by more than rounding.
+    """
+
+    independent: int = 10  # features, up to which the typical temperature is 1
+    share: float = 0.05  # of the budget, for measuring it
+    clip: float = 2.0  # nats, of a record's derivative
+    largest_noise: float = 0.35  # nats, of the mean derivative, up to which it is measured
+    pull: float = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
+    at_once: int = 4096  # records, whose numbers fit in a processor's cache
+    plain: float = 1e300  # nats: far from where floats end
+    # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
+    steps: int = 64
+
+
+_TUNED = _Tuned()
+
 
 #: What measuring releases: for each temperature a table of one row, the sum of the records' values
 #: in [0, 1], and of 1 minus them. One record replaced changes both by at most 1.
 SHAPES = ((1, 2),) * len(TEMPERATURES)
 #: Their parts of the budget, where all other tables together have 1.
-SHARES = (_SHARE / (1 - _SHARE) / len(TEMPERATURES),) * len(TEMPERATURES)
+SHARES = (_TUNED.share / (1 - _TUNED.share) / len(TEMPERATURES),) * len(TEMPERATURES)
 
 
 def typical_temperature(n_features: int) -> float:
     """Return the temperature if none is measured; it falls with the number of features."""
-    return min(1.0, math.sqrt(_INDEPENDENT / n_features))
+    return min(1.0, math.sqrt(_TUNED.independent / n_features))
 
 
 def is_worth_measuring(deviation: float, n_records: int) -> bool:
     """Return whether the sums would be visible through noise of a standard deviation."""
-    return _noise(deviation, n_records) <= _LARGEST_NOISE
+    return _noise(deviation, n_records) <= _TUNED.largest_noise
 
 
 def derivative_tables(
@@ -77,8 +95,8 @@ def derivative_tables(
     its negative, as `SHAPES` requires, for any input.
     """
     n_records, sums = len(numbers), np.zeros(len(TEMPERATURES))
-    for start in range(0, n_records, _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
+    for start in range(0, n_records, _TUNED.at_once):
+        some = slice(start, start + _TUNED.at_once)
         sums += _parts(log_prior[:, None], log_ratios[:, some], numbers[some])
     return [np.array([[part, n_records - part]]) for part in sums.tolist()]
 
@@ -88,7 +106,7 @@ def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> lis
     with np.errstate(invalid="ignore", over="ignore"):  # a warning would reveal a record
         ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
         # For each record alone: its part must not depend on the others.
-        plain = np.abs(ahead).max(axis=0) + np.abs(log_prior).max() < _PLAIN
+        plain = np.abs(ahead).max(axis=0) + np.abs(log_prior).max() < _TUNED.plain
         if len(ahead) != 2:
             is_plain = bool(plain.all())
             return [_rounded(_mean_ahead(t, log_prior, ahead, is_plain)) for t in TEMPERATURES]
@@ -135,12 +153,12 @@ def _mean_ahead(
 
 def _rounded(derivative: FloatArray) -> float:
     """Return the sum of the parts that some derivatives make, which is exact."""
-    values = derivative / (2 * _CLIP)
+    values = derivative / (2 * _TUNED.clip)
     values += 0.5
     np.maximum(values, 0.0, out=values)
     np.minimum(values, 1.0, out=values)
-    values *= _STEPS
-    return float(np.rint(values, out=values).sum()) / _STEPS
+    values *= _TUNED.steps
+    return float(np.rint(values, out=values).sum()) / _TUNED.steps
 
 
 def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) -> float:
@@ -151,11 +169,11 @@ def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) ->
     differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
     at, temperatures = np.log(TEMPERATURES), np.array(TEMPERATURES)
     # Divided by the temperature it is the derivative by that, and has as many times the noise.
-    rising = _rising(_CLIP * differences / n_records / temperatures, temperatures**2)
+    rising = _rising(_TUNED.clip * differences / n_records / temperatures, temperatures**2)
     fine = np.linspace(at[0], at[-1], 61)
     slope = np.interp(fine, at, rising * temperatures)
     loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
-    pull = _PULL * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
+    pull = _TUNED.pull * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
     return float(np.exp(fine[(loss + pull).argmin()]))
 
 
@@ -171,4 +189,4 @@ def _rising(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 def _noise(deviation: float, n_records: int) -> float:
     """Return the standard deviation of a mean derivative, from that of each of its two sums."""
-    return math.sqrt(2) * _CLIP * deviation / n_records
+    return math.sqrt(2) * _TUNED.clip * deviation / n_records

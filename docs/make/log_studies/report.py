@@ -32,7 +32,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     results : pandas.DataFrame
-        Of `privrl.experiments.logs.study.run_study`.
+        Of `log_studies.study.run_study`.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
-from privrl.experiments.logs.report import UNIT, budget_text, summary
+from log_studies.report import UNIT, budget_text, summary
 from privrl.experiments.palette import GREY, Picture, look, shades
 
 _MARKERS = ("o", "D", "^", "v", "P", "X")
@@ -21,7 +21,7 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     results : pandas.DataFrame
-        Of `privrl.experiments.logs.study.run_study`.
+        Of `log_studies.study.run_study`.
     title : str
         What worlds they are of.
 

@@ -10,9 +10,9 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from log_studies.simulate import simulate_log
+from log_studies.worlds import Behaviour, World
 from privrl.data.logs import Log
-from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import Behaviour, World
 from privrl.experiments.workers import check_workers, on_workers
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_positive

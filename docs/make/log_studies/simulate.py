@@ -6,9 +6,9 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from log_studies.worlds import World
 from privrl.data.logs import Log
 from privrl.envs import TabularMDP
-from privrl.experiments.logs.worlds import World
 from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
