@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
-from privrl.costs.base import Cost
+from privrl.accounting.releases import charge
+from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.relations import Relation
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
@@ -58,7 +59,8 @@ def imed(
         factor, and at least once. Asymptotically the regret grows by at most this factor. But each
         batch adds noise, and with a ratio near 1 a few runs lose the best arm for a very long time.
     accountant : Accountant, optional
-        Charged for the whole stream before the first draw.
+        Charged for the whole run before the first pull that depends on a reward. A budget refuses a
+        run that is not private.
 
     Returns
     -------
@@ -67,6 +69,8 @@ def imed(
 
     Raises
     ------
+    BudgetExceeded
+        If the accountant's budget does not cover the run.
     ValueError
         If the task is not a bandit with means in [0, 1], or an argument is out of range.
 
@@ -87,6 +91,8 @@ def imed(
     rng = as_rng(rng)
     sums = None if epsilon is None else _ArmSums(epsilon)
     accountant = RdpAccountant() if accountant is None else accountant
+    if sums is None:
+        charge(accountant, NoPrivacy(REPLACE_REWARD))
     pulls, paid = np.zeros(shape), np.zeros(shape)
     seen, row = np.zeros((len(ends), *shape)), np.arange(runs)
     now = np.zeros(runs)

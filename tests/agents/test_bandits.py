@@ -113,6 +113,16 @@ def test_the_stream_is_paid_for_once_before_anything_is_drawn() -> None:
                accountant=poor)  # fmt: skip
 
 
+def test_a_budget_refuses_a_run_without_privacy() -> None:
+    """It was played on, and nothing was charged."""
+    accountant = RdpAccountant(budget=RenyiDP(2, 1e9))
+    with pytest.raises(BudgetExceeded):
+        played(bandit(0.2, 0.8), [9], np.random.default_rng(0), runs=3, accountant=accountant)
+    free = RdpAccountant()
+    played(bandit(0.2, 0.8), [9], np.random.default_rng(0), runs=3, accountant=free)
+    assert free.epsilon(1e-5) == np.inf
+
+
 def test_every_reward_is_in_one_batch(monkeypatch) -> None:
     batches = []
 

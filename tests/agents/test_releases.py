@@ -208,12 +208,18 @@ LIVES: dict[str, Callable[[World, Interrupter], None]] = {
     "load": load,
     "save": save,
 }
-#: Which life of which agent is interrupted in the fast run, and at every how many lines.
-FAST = [
-    ("square-root", "again", 1),
-    ("dirichlet", "anew", 3),
-    ("buffered", "load", 1),
-    ("buffered", "save", 1),
+#: Which life of which agent is interrupted at every line, and in how many parts: one of them is
+#: fast enough for each run.
+EVERYWHERE = [
+    ("square-root", "again", 3),
+    ("dirichlet", "anew", 10),
+    ("buffered", "load", 3),
+    ("buffered", "save", 3),
+]
+PARTS = [
+    pytest.param(kind, life, nth, start, marks=[pytest.mark.slow] if start > 1 else [])
+    for kind, life, nth in EVERYWHERE
+    for start in range(1, nth + 1)
 ]
 
 
@@ -302,11 +308,11 @@ def test_a_draw_made_again_that_fails_midway_counts_no_record_twice(
         again.begin_episode(0)
 
 
-@pytest.mark.parametrize(("kind", "life", "nth"), FAST)
+@pytest.mark.parametrize(("kind", "life", "nth", "start"), PARTS)
 def test_an_interrupt_at_any_line_shares_no_noise(
-    kind: str, life: str, nth: int, folder: Path
+    kind: str, life: str, nth: int, start: int, folder: Path
 ) -> None:
-    interrupt_everywhere(folder, kind, life, KeyboardInterrupt, each=False, nth=nth)
+    interrupt_everywhere(folder, kind, life, KeyboardInterrupt, each=False, nth=nth, start=start)
 
 
 @pytest.mark.slow

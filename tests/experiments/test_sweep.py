@@ -459,11 +459,14 @@ def test_bad_methods(settings, message: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs(name: str) -> None:
+    """At its smallest and its largest budget, which are the first and the last."""
+    epsilons = PRESETS[name].epsilons
+    small = preset(name, spec={"episodes": 20, "runs": 2, "epsilons": (epsilons[0], epsilons[-1])})
     if PRESETS[name].relation == "paper-step":
         with pytest.warns(UserWarning, match="too small"):
-            result = run_sweep(preset(name, spec={"episodes": 20, "runs": 2}))
+            result = run_sweep(small)
     else:
-        result = run_sweep(preset(name, spec={"episodes": 20, "runs": 2}))
+        result = run_sweep(small)
     assert set(result.results["method"]) == {method.label for method in PRESETS[name].methods}
     private = np.isfinite(result.results["epsilon"])
     assert np.isfinite(result.results.loc[private, "epsilon_delta"]).all()
