@@ -41,6 +41,7 @@ from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
 from privrl.files.shown import shown
 from privrl.files.states import Restorer, Snapshot, pack, settings_digest, settings_of, unpack
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
@@ -124,15 +125,15 @@ class Draws:
             "digest": self._digest.hex(),
         }
 
-    def place_of(self, batches: Sequence[FloatArray]) -> "NumberedDraw":
+    def place_of(self, batches: Sequence[FloatArray | Cells]) -> "NumberedDraw":
         """Return the next draw, of these batches; refuse it if entered with other batches."""
         digest = hashlib.blake2b(key=self._key, digest_size=_KEY, person=b"privrl draw")
         digest.update(self._digest + repr(self._number).encode())
         for batch in batches:
-            flat = batch.reshape(-1)
-            filled = np.flatnonzero(flat)  # few cells of large tables
-            digest.update(repr((batch.shape, len(filled))).encode())
-            digest.update(filled.astype("<i8").tobytes() + flat[filled].astype("<f8").tobytes())
+            cells = Cells.of(batch)  # few of large tables
+            digest.update(repr((cells.shape, len(cells.places))).encode())
+            digest.update(cells.places.astype("<i8").tobytes())
+            digest.update(cells.amounts.astype("<f8").tobytes())
         entered = self.ledger.drawn(self._agent, self._number)
         if entered is not None and not hmac.compare_digest(entered.digest, digest.hexdigest()):
             raise drawn_twice(self._number)
@@ -424,7 +425,7 @@ class Checkpointed(Observer):
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with this message if the agent has observed or drawn anything."""
         new = self._new
-        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
+        if self._draws or self._step or new.steps or not new.is_empty:
             raise ValueError(otherwise)
 
     def __copy__(self) -> Self:

@@ -56,12 +56,14 @@ from privrl.samplers.buffered import BufferedFactorisation
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import FactorisationName, LocalNoise
 from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, NoisyCounts, NonPrivate
+from privrl.samplers.sparse_counts import SparseCounts
 
 NO_PRIVACY = "non-private"
 """The name of the sampler that releases exact counts."""
 
 _LONGEST_LABEL = 200  # characters
 _MOST = 1e6  # nats; no Dirichlet draw is calibrated to a larger budget
+_LARGEST_TABLE = 2**25  # cells of transitions up to which noise on each of them fits in memory
 _SPLIT_ORDER = 2.0  # Renyi order at which other targets are divided between two tables
 RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
@@ -87,20 +89,21 @@ class SamplerPlan:
         starts = list(schedule.starts(task.episodes))
         self.draws = max(1, len(starts))
         self.users = tuple(np.diff([0, *starts]).tolist())  # episodes in the batch of each draw
-        self._loops: dict[str, BoolArray | None] = {}
-        if method.has_hats:
-            self._loops["rewards"] = reward_loops(task.relation)
-        if DAMPED in dict(task.relation.tables):
-            self._loops["transitions"] = self_loops(
-                task.n_states,
-                task.n_actions,
-                terminates=task.terminates,
-                support=task.support if method.support else None,
-            )
+        self._task = task
 
     def loops(self, table: str) -> BoolArray | None:
         """Return the cells of damped self-loops in a table."""
-        return self._loops.get(table)
+        task, method = self._task, self.method
+        if table == "rewards":
+            return reward_loops(task.relation) if method.has_hats else None
+        if DAMPED not in dict(task.relation.tables):
+            return None
+        return self_loops(
+            task.n_states,
+            task.n_actions,
+            terminates=task.terminates,
+            support=task.support if method.support else None,
+        )
 
     def prior(self, table: str) -> float:
         """Return the prior pseudo-count of a table's cells."""
@@ -135,6 +138,8 @@ class SamplerEntry:
     tables_kept : callable
         Returns the number of tables that a run keeps between draws, given the number of draws and
         the window.
+    is_sparse : bool
+        Whether only some cells of the transitions appear.
     lighter : str
         Name of a sampler that keeps fewer tables, for a message.
     """
@@ -147,6 +152,7 @@ class SamplerEntry:
     stacks: bool = True
     has_window: bool = False
     tables_kept: Callable[[int, int | None], int] = lambda draws, window: min(window or 1, draws)
+    is_sparse: bool = False
     lighter: str = ""
 
 
@@ -204,6 +210,21 @@ def _noisy(
     )
 
 
+def _sparse(budgets: Sequence[RenyiDP | None], plan: SamplerPlan, table: str) -> Sampler:
+    if table != "transitions":  # a row of few cells
+        return SAMPLERS["noisy-counts:buffered"].build(budgets, plan, table)
+    tables = dict(plan.relation.tables)
+    (budget,) = budgets
+    return SparseCounts.calibrated(
+        _known("budget", budget),
+        draws=plan.draws,
+        alpha=plan.prior(table),
+        relation=plan.relation,
+        table=DAMPED if DAMPED in tables else table,
+        users=plan.users,
+    )
+
+
 def _exact(budgets: Sequence[RenyiDP | None], plan: SamplerPlan, table: str) -> Sampler:
     del budgets
     return NonPrivate(alpha=plan.prior(table), relation=plan.relation)
@@ -224,6 +245,14 @@ SAMPLERS: dict[str, SamplerEntry] = {
         lighter="",
     ),
     "local-counts": _noisy(None, "local-counts", lighter=""),
+    "sparse-counts": SamplerEntry(
+        build=_sparse,
+        look="sparse-counts",
+        pays_once=True,
+        stacks=False,
+        is_sparse=True,
+        tables_kept=lambda draws, window: 1 + len(BufferedFactorisation(draws).rates),
+    ),
 }
 """The samplers by their names on the command line."""
 
@@ -333,6 +362,17 @@ class Method:
                     "window is for the samplers diffuse and concentrated, got "
                     f"{shown(self.sampler)}; noisy counts pay for a whole stream once."
                 )
+        if self._sampler.is_sparse and self.support:
+            raise ValueError(
+                f"support must be left out for sampler={shown(self.sampler)}, because tables of "
+                "possible next states are small; or take noisy-counts:buffered."
+            )
+        if self._sampler.is_sparse and self.kind.needs_counts and not self.kind.takes_cells:
+            takers = [name for name, kind in AGENTS.items() if kind.takes_cells]
+            raise ValueError(
+                f"sampler must release all counts for agent={shown(self.agent)}, got "
+                f"{shown(self.sampler)}; take noisy-counts:buffered, or agent={shown(takers[0])}."
+            )
         if not self._sampler.releases_counts and (
             self.kind.needs_counts or self.rewards in ("noisy", "hat")
         ):
@@ -378,8 +418,13 @@ class Method:
         """Return the schedule of a run of ``episodes`` episodes."""
         return self.kind.schedule_of(self.schedule, episodes, private=self.is_private)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether no table of all transitions is kept."""
+        return self._sampler.is_sparse and self.kind.takes_cells
+
     def tables_kept(self, draws: int) -> int:
-        """Return the number of transition tables that a run keeps between draws."""
+        """Return the number of tables that a run keeps between draws: of rewards if sparse."""
         return self._sampler.tables_kept(draws, self.window)
 
     @property
@@ -647,7 +692,12 @@ def private_agent(
     check_is("relation", relation, Relation, hint="ReplaceEpisode(horizon) in privrl.costs is one")
     episodes = check_count("episodes", episodes)
     task = Task.of(facts, relation=relation, episodes=episodes, support=support)
-    method = Method(agent="sparse-psrl", support=support is not None)
+    cells = facts.n_states**2 * facts.n_actions
+    method = Method(
+        agent="sparse-psrl",
+        sampler="sparse-counts" if support is None and cells > _LARGEST_TABLE else "auto",
+        support=support is not None,
+    )
     agent = make_agent(method, task, [target], as_rng(rng), accountant=accountant)
     assert isinstance(agent, PSRL)
     agent.env = env

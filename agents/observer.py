@@ -17,6 +17,7 @@ from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
 from privrl.files.fixed import fixed
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import as_rng
@@ -66,6 +67,21 @@ class Tally:
         return type(self)(self.shape, _frozen(self.total + amounts))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether all sums are 0."""
+        begun = self.table is not None and bool(self.table.any())
+        return not begun and not any(amounts.any() for _, amounts in self.waiting)
+
+    @property
+    def filled(self) -> Cells:
+        """The filled cells with all additions, without making the table."""
+        nothing = Cells(self.shape, np.empty(0, np.intp), np.empty(0))
+        cells = nothing if self.table is None else Cells.of(self.table)
+        for places, amounts in self.waiting:
+            cells = cells.plus(Cells.added(self.shape, places, amounts))
+        return cells
+
+    @property
     def total(self) -> FloatArray:
         """The table with all additions, read-only."""
         if self.table is not None and not self.waiting:
@@ -105,6 +121,11 @@ class _New(NamedTuple):
     def counts(self) -> FloatArray:
         """Transition counts, shape (..., S, A, K), without the steps; added up at each call."""
         return self.transitions.total
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both tables are."""
+        return self.transitions.is_empty and self.paid.is_empty
 
     @property
     def rewards(self) -> FloatArray:

@@ -99,7 +99,8 @@ class PSRL(TabularAgent):
         Returns
         -------
         PSRL
-            A `SparsePSRL`. Train it in the environment with `learn` or
+            A `SparsePSRL`, with `privrl.samplers.SparseCounts` if there could be more than 33
+            million transitions and ``support`` is None. Train it in the environment with `learn` or
             `privrl.experiments.train`, or step by step. If observations are real numbers, a
             `privrl.agents.continuous.ContinuousAgent`, which has `learn`, `predict`, `policy` and
             `to_policy` as well.

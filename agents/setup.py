@@ -12,10 +12,11 @@ from privrl.agents.schedules import Schedule, check_schedule
 from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs.support import Support
+from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_count, check_does, check_is, check_truth
 from privrl.numerics.randomness import Rng
 from privrl.numerics.typing import BoolArray, FloatArray
-from privrl.samplers.base import Sampler, check_table
+from privrl.samplers.base import Sampler, check_table, damps
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class TabularSetup:
     @property
     def is_damped(self) -> bool:
         """Whether the cost of the sampler assumes damped self-loops."""
-        return getattr(self.sampler, "loops", None) is not None
+        return getattr(self.sampler, "loops", None) is not None or damps(self.sampler)
 
     def _check_support(self, support: Support) -> None:
         check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
@@ -145,7 +146,12 @@ class TabularSetup:
 
     def _check_loops(self) -> None:
         """Check the cells damped by the sampler, which its guarantee depends on."""
-        if not self.is_damped:
+        if damps(self.sampler) and self.support is not None:
+            raise ValueError(
+                "sampler must get the loops of a table of possible next states, got "
+                f"{shown(self.sampler)}; take NoisyCounts with a support."
+            )
+        if not self.is_damped or damps(self.sampler):
             return
         mine = self_loops(
             self.n_states, self.n_actions, terminates=self.terminates, support=self.support

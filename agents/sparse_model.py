@@ -6,6 +6,7 @@ from these probabilities. Planning is sparse: its time and memory grow with the 
 transitions that probably exist.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Any, Final
@@ -18,6 +19,7 @@ from privrl.envs.support import Support
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
+from privrl.samplers.sparse_counts import SparsePosterior
 
 _LOW, _HIGH, _PER_DEVIATION = -6, 12, 8  # bins of noisy counts, in standard deviations
 _N_BINS = (_HIGH - _LOW) * _PER_DEVIATION + 2
@@ -108,6 +110,8 @@ _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the b
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
+_MOST: Final = 40.0  # nats, of a likelihood ratio
+_STEP: Final = 0.25  # nats, of its bins
 _SPREAD: Final = 0.1  # standard error of a mean of one reward, as a fraction of the reward range
 
 
@@ -116,8 +120,8 @@ class SparseModel:
 
     Parameters
     ----------
-    transition : NoisyPosterior
-        Posterior of a table of shape (R, S, A, K).
+    transition : NoisyPosterior or SparsePosterior
+        Posterior of a table of shape (R, S, A, K), of runs if sparse also (..., S, A, K).
     reward : HatPosterior
         Posterior of a table of shape (R, S, A, width).
     horizon : int
@@ -135,23 +139,28 @@ class SparseModel:
 
     def __init__(
         self,
-        transition: NoisyPosterior,
+        transition: NoisyPosterior | SparsePosterior,
         reward: HatPosterior,
         horizon: int,
         support: Support | None = None,
     ) -> None:
-        runs, n_states, n_actions, _ = transition.counts.shape
-        self._shape = n_actions, runs, n_states
-        self._horizon, self._grid = horizon, reward.grid
-        self._exact = not transition.deviation.any()
-        cells, chances = [], []
         paid = reward.rows
         assert isinstance(paid, NoisyPosterior)  # the agent has checked it
+        runs, n_states, n_actions, _ = paid.counts.shape
+        self._shape = n_actions, runs, n_states
+        self._horizon, self._grid = horizon, reward.grid
+        self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
+        cells, chances = [], []
         for run in range(runs):
-            noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
-            filled, rewarded = _chances(*noisy, support)
-            state, action, cell = np.nonzero(filled > _KEPT)
-            here = filled[state, action, cell], noisy[0].counts[state, action, cell]
+            if isinstance(transition, SparsePosterior):
+                reward_counts = _Noisy.of(paid, run)
+                state, action, cell, here, rewarded = _of_cells(transition, run, reward_counts)
+            else:
+                noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
+                filled, rewarded = _chances(*noisy, support)
+                state, action, cell = np.nonzero(filled > _KEPT)
+                chance = filled[state, action, cell]
+                here = chance, noisy[0].counts[state, action, cell], chance
             following = cell if support is None else support.next_states[state, action, cell]
             column = np.where(following == n_states, runs * n_states, run * n_states + following)
             row = (action * runs + run) * n_states + state
@@ -168,9 +177,17 @@ class SparseModel:
         return len(self._columns) * self._horizon
 
     def _lay_out(
-        self, row: IntArray, column: IntArray, chance: FloatArray, count: FloatArray
+        self,
+        row: IntArray,
+        column: IntArray,
+        chance: FloatArray,
+        count: FloatArray,
+        firm: FloatArray,
     ) -> None:
-        """Lay out the matrix: the cells of each row, then one entry for its unknown part."""
+        """Lay out the matrix: the cells of each row, then one entry for its unknown part.
+
+        ``firm`` are the chances for the policy to deploy.
+        """
         n_rows = int(np.prod(self._shape))
         rows = np.concatenate([row, np.arange(n_rows)])
         order = np.argsort(rows, kind="stable")
@@ -183,6 +200,7 @@ class SparseModel:
         self._is_cell[self._beyond] = False
         sorted_cells = order[order < len(row)]
         self._chance, self._count = chance[sorted_cells].astype(np.float64), count[sorted_cells]
+        self._firm = firm[sorted_cells].astype(np.float64)
         self._run_of_cell = (row[sorted_cells] // self._shape[2]) % self._shape[1]
 
     def _learn(self) -> None:
@@ -252,14 +270,14 @@ class SparseModel:
         transitions pays its mean reward once, if that is known, and the least reward for the rest
         of the episode.
         """
-        likely = self._chance > _LIKELY
-        empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
+        likely = self._firm > _LIKELY
+        empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._firm, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
         of_unknown, lost = self._of_cells(unknown), unknown.astype(np.float64)
         worst = np.full(self._shape, self._n_columns - 1)
         matrices, rewards = [], []
         for least, least_paid in ((_LIKELY, _LIKELY), (_SURE, _KNOWN)):
-            counted = likely & (self._chance > least)
+            counted = likely & (self._firm > least)
             none = self._totals(counted.astype(np.float64)) <= 0
             counted |= likely & self._of_cells(none)
             weight = np.where(of_unknown, 0.0, self._count * counted)
@@ -283,7 +301,7 @@ class SparseModel:
         """
         n_actions, runs, n_states = self._shape
         weight = np.zeros(len(self._columns))
-        weight[self._is_cell] = np.where(self._chance > _LIKELY, self._count, 0.0)
+        weight[self._is_cell] = np.where(self._firm > _LIKELY, self._count, 0.0)
         row = np.repeat(np.arange(n_actions * runs * n_states), self._lengths)
         mine = (row // n_states) % runs == run
         state, action = row[mine] % n_states, row[mine] // (n_states * runs)
@@ -499,14 +517,161 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     else:
         classes = classes * 9 + (_level(seen) * 3)[:, None, None] + _level(played)[..., None]
     filled = chance_filled(z, classes, 243)
-    classes = (_level(_others(rewarded, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(
-        filled.max(axis=-1)
-    )[..., None]
+    return filled, _rewarded(rewards, rewarded, seen, filled.max(axis=-1))
+
+
+def _rewarded(
+    rewards: FloatArray, chance: FloatArray, seen: FloatArray, led: FloatArray
+) -> FloatArray:
+    """Return the second pass over rewards, in classes of the first and of transitions."""
+    classes = (_level(_others(chance, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(led)[
+        ..., None
+    ]
     # Each point has separate classes, since most rewards never occur.
     points = rewards.shape[-1]
     classes = classes + 27 * np.arange(points)
-    rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
-    return filled, rewarded
+    return np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
+
+
+def _of_cells(
+    transition: SparsePosterior, run: int, paid: _Noisy
+) -> tuple[IntArray, IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], FloatArray]:
+    """Return what `_chances` does for a run of a sparse release, without the whole table.
+
+    Returns
+    -------
+    state, action, cell : array of int, shape (n,)
+        The cells that are probably filled.
+    here : (array, array, array), shape (n,)
+        Their chances while learning, their counts, and their chances for the policy to deploy.
+    rewarded : array, shape (S, A, width)
+        Chances of the rewards.
+    """
+    n_states, n_actions, n_next = transition.shape[-3:]
+    rows, size = n_states * n_actions, n_states * n_actions * n_next
+    place, bold, firm, count, unseen = _evidence(transition, run * size, (run + 1) * size)
+    row, cell = np.divmod(place, n_next)
+    state, shape = row // n_actions, (n_states, n_actions)
+
+    def best_of(places: IntArray, number: int, chance: FloatArray) -> FloatArray:
+        best = np.zeros(number)
+        np.maximum.at(best, places, chance)
+        return best
+
+    rewards = paid.in_deviations
+    chance = _chance_of_ratio(bold, 0.0, np.array([size]), np.zeros(len(row), np.intp))
+    rewarded, best = chance_filled(rewards), best_of(row, rows, chance).reshape(shape)
+    played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), best)
+    seen = played.max(axis=1)
+    led_to = best_of(cell, n_next, chance)
+    led_to[:n_states] = np.maximum(led_to[:n_states], seen)
+    to, levels = _level(led_to), _level(best) * 3 + _level(seen)[:, None]
+    number = np.outer(np.bincount(levels.ravel(), minlength=9), np.bincount(to, minlength=3))
+    classes = _level(_second_best(row, chance, rows)) * 9 + _level(seen)[state] * 3 + to[cell]
+    chance = _chance_of_ratio(bold, 0.0, number.ravel(), classes)
+    sure = _chance_of_ratio(firm, unseen, number.ravel(), classes)
+    kept = np.flatnonzero(np.maximum(chance, sure) > _KEPT)
+    return (
+        state[kept],
+        row[kept] % n_actions,
+        cell[kept],
+        (chance[kept], count[kept], sure[kept]),
+        _rewarded(rewards, rewarded, seen, best_of(row, rows, chance).reshape(shape)),
+    )
+
+
+def _evidence(
+    transition: SparsePosterior, first: int, last: int
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, float]:
+    """Return the cells of a part of the table that appeared, and how likely they are filled.
+
+    A filled cell is visited in half of the releases. While learning, mistakes cost little and
+    delays cost much: then evidence against a cell, such as releases without it, does not count.
+
+    Returns
+    -------
+    place : array of int, shape (n,)
+        Their places in the part.
+    bold : array, shape (n,)
+        Logarithm of the likelihood ratio of a filled and an empty cell, while learning.
+    firm : array, shape (n,)
+        The same for the policy to deploy.
+    count : array, shape (n,)
+        Sums of noisy counts, each times the chance that it is not noise alone.
+    unseen : float
+        What ``firm`` is for a cell that never appeared.
+    """
+    spike, slab = _densities()
+    largest = max((float(each.max(initial=0)) for each in transition.evidence), default=0.0)
+    slab = slab / np.log(1 + max(largest, 4.0))
+    below = np.arange(_N_BINS) < (transition.threshold - _LOW) * _PER_DEVIATION + 1
+    hidden = math.log(0.5 + 0.5 * float(slab[below].sum() / spike[below].sum()))
+    places, bolds, firms, counts = [], [], [], []
+    for cells, z in zip(transition.counts, transition.evidence, strict=True):
+        mine = slice(*np.searchsorted(cells.places, [first, last]))
+        bins = np.clip((z[mine] - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
+        times = (slab / spike)[bins]
+        places.append(cells.places[mine] - first)
+        ratio = np.minimum(np.log(0.5 + 0.5 * times), _MOST)
+        bolds.append(np.maximum(ratio, 0.0))
+        firms.append(ratio - hidden)
+        counts.append(cells.amounts[mine] * times / (1 + times))
+    unseen = hidden * len(places)
+    if not places:
+        nothing = np.empty(0)
+        return np.empty(0, np.intp), nothing, nothing, nothing, 0.0
+    place, which = np.unique(np.concatenate(places), return_inverse=True)
+    bold: FloatArray = np.bincount(which, np.concatenate(bolds))
+    firm: FloatArray = np.bincount(which, np.concatenate(firms)) + unseen
+    count: FloatArray = np.bincount(which, np.concatenate(counts))
+    return place, bold, firm, count, unseen
+
+
+def _chance_of_ratio(
+    ratio: FloatArray, unseen: float, number: IntArray, classes: IntArray
+) -> FloatArray:
+    """Return the posterior probability that each cell is filled, as `chance_filled` does.
+
+    Parameters
+    ----------
+    ratio : array, shape (n,)
+        Logarithms of likelihood ratios of cells that appeared.
+    unseen : float
+        The same of those that did not.
+    number : array of int, shape (n_classes,)
+        How many cells each class has.
+    classes : array of int, shape (n,)
+        The class of each cell that appeared.
+    """
+    ends = np.arange(-_MOST, _MOST + _STEP, _STEP)
+    bins = np.clip(np.rint((ratio + _MOST) / _STEP), 0, len(ends) - 1).astype(np.intp)
+    seen = np.bincount(classes * len(ends) + bins, minlength=len(number) * len(ends))
+    seen = seen.reshape(len(number), len(ends))
+    seen = np.column_stack([seen, np.maximum(number - seen.sum(axis=1), 0)])
+    filled = np.exp(np.append(ends, unseen))
+    empty = np.ones_like(filled)
+    overall = _weights(seen.sum(axis=0, keepdims=True), empty, filled, 0.5, 0.1)
+    weight = _weights(seen, empty, filled, float(overall[0, 0]), _PSEUDO_CELLS)
+    chance: FloatArray = (weight * filled / (weight * filled + 1 - weight))[classes, bins]
+    return chance
+
+
+def _second_best(row: IntArray, chance: FloatArray, rows: int) -> FloatArray:
+    """Return for each cell the largest chance of the other cells of its row."""
+    order = np.lexsort((-chance, row))
+    sorted_rows, sorted_chance = row[order], chance[order]
+    first = np.ones(len(row), np.bool_)
+    first[1:] = sorted_rows[1:] != sorted_rows[:-1]
+    starts = np.flatnonzero(first)
+    best = np.zeros(rows)
+    best[sorted_rows[starts]] = sorted_chance[starts]
+    second = np.zeros(rows)
+    behind = starts[starts + 1 < len(row)] + 1
+    behind = behind[~first[behind]]
+    second[sorted_rows[behind]] = sorted_chance[behind]
+    others = np.empty(len(row))
+    others[order] = np.where(first, second[sorted_rows], best[sorted_rows])
+    return others
 
 
 def _level(chance: NDArray[Any]) -> NDArray[np.int16]:

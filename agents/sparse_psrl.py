@@ -18,6 +18,7 @@ from privrl.numerics.checks import check_count
 from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
+from privrl.samplers.sparse_counts import SparsePosterior
 
 _PLANS: Final = 1000  # plans in a whole run, approximately
 _EXPLORING: Final = 1 / 7  # fraction of a run with optimistic plans
@@ -69,8 +70,9 @@ class SparsePSRL(PSRL):
     Parameters
     ----------
     setup : TabularSetup
-        See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
-        `privrl.samplers.NonPrivate`. The rewards are `HatRewards`, from a sampler of the same kind.
+        See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`,
+        `privrl.samplers.SparseCounts` or `privrl.samplers.NonPrivate`. The rewards are
+        `HatRewards`, from a sampler that releases all cells.
     episodes : int
         Planned number of episodes, public, >= 1. More episodes are allowed.
 
@@ -86,6 +88,7 @@ class SparsePSRL(PSRL):
     usual_schedule = "auto"
     reward_model = "hat"
     needs_counts = True
+    takes_cells = True
     can_resample = False  # it always samples new models between draws
     side_by_side = False
     remembered = ("_episode",)
@@ -149,13 +152,15 @@ class SparsePSRL(PSRL):
 
     def _model_of(self, transition: Posterior, reward: Posterior) -> SparseModel:
         if not (
-            isinstance(transition, NoisyPosterior)
+            isinstance(transition, NoisyPosterior | SparsePosterior)
             and isinstance(reward, HatPosterior)
             and isinstance(reward.rows, NoisyPosterior)
         ):
             raise _no_counts()
         paid = HatPosterior(self._flat(reward.rows), reward.grid)
-        return SparseModel(self._flat(transition), paid, self.horizon, self.support)
+        if isinstance(transition, NoisyPosterior):
+            transition = self._flat(transition)
+        return SparseModel(transition, paid, self.horizon, self.support)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
         """Return the posterior with one leading axis, of runs."""

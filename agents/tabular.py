@@ -25,9 +25,10 @@ from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
 from privrl.files.fixed import fixed
 from privrl.files.html import table
+from privrl.numerics.cells import Cells
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.samplers.base import Draw, Posterior, Sampler
+from privrl.samplers.base import Draw, Posterior, Sampler, takes_cells
 
 if TYPE_CHECKING:  # these modules import this one
     from privrl.agents.checkpoints import Checkpoint
@@ -79,6 +80,7 @@ class TabularAgent(Checkpointed, ABC):
     has_own_schedule: ClassVar[bool] = False  # the named schedule is ignored
     reward_model: ClassVar[str | None] = None  # the only one supported
     needs_counts: ClassVar[bool] = False  # and their noise scale, from the sampler
+    takes_cells: ClassVar[bool] = False  # counts may also be some cells of a large table
     needs_tables: ClassVar[bool] = False  # the environment's
     needs_steps: ClassVar[bool] = False  # learns within episodes; on tables through `play`
     can_resample: ClassVar[bool] = False  # the released posterior, between draws
@@ -301,7 +303,9 @@ class TabularAgent(Checkpointed, ABC):
             self._between_draws(episode)
             return
         new = self._new
-        updates = [(self._sampler, new.counts), (self._rewards, new.rewards)]
+        counts = new.transitions.filled if takes_cells(self._sampler) else new.counts
+        updates: list[tuple[Sampler, FloatArray | Cells]]
+        updates = [(self._sampler, counts), (self._rewards, new.rewards)]
         draw = Draw(self.accountant, updates, self._noise, self._entered, note=self._will_pay)
         paid = self._paid
         # Cleared before the draw: if it fails, neither counts nor noise are used twice.

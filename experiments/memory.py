@@ -1,11 +1,10 @@
 """Whether what an agent has to keep fits into memory: asked before anything runs."""
 
-import math
-
 from privrl.agents.methods import Method
 from privrl.files.shown import shown
 
 _LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
+_REWARDS = 22  # cells of a row of rewards, and more than cells that appear in one of transitions
 _LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
 
 
@@ -38,7 +37,13 @@ def check_memory(
     kept = fit == _LARGEST_PAST // max(past, 1)
     if kept:
         what = f"{(runs or 1) * past / 1e9:.1f} GB for what is kept of all draws"
-    ways = [] if method.support else ["make the possible next states public (support)"]
+    ways = (
+        []
+        if method.support or method.is_sparse
+        else ["make the possible next states public (support)"]
+    )
+    if method.kind.takes_cells and not method.is_sparse and not method.support:
+        ways.append("take the sampler sparse-counts")
     if kept and method.lighter_sampler:
         ways.append(f"take the sampler {method.lighter_sampler}, which keeps a few tables")
     if kept:
@@ -64,6 +69,9 @@ def most_runs(method: Method, table: tuple[int, int, int], episodes: int) -> int
 
 def _bytes(method: Method, table: tuple[int, int, int], episodes: int) -> tuple[int, int]:
     """Return how large a table of a run is, and all that it keeps from draw to draw."""
-    one = 8 * math.prod(table)
+    states, actions, cells = table
+    if method.is_sparse:  # of all cells only those that appear, but all rewards
+        cells = _REWARDS
+    one = 8 * states * actions * cells
     draws = len(method.draws_of(episodes).starts(episodes))
     return one, method.tables_kept(draws) * one

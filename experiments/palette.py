@@ -34,6 +34,7 @@ LOOKS: Mapping[str, Drawn] = {
     "noisy-counts:tree": (BLUE, "^", ":"),
     "noisy-counts:independent": (BLUE, "D", "-."),
     "noisy-counts:buffered": (BLUE, "h", "--"),
+    "sparse-counts": (GREEN, "X", "-"),
     "laplace": (GREEN, "D", "-"),
     "local-counts": (SKY, "v", "-"),
     # Dirichlet draws, and what papers claim of them

@@ -77,6 +77,47 @@ def _episode(states: int = 50, actions: int = 2, horizon: int = 20) -> Task:
     return lambda: [agent.begin_episode(number) for number in range(5)]
 
 
+def _sparse(states: int, actions: int = 10, horizon: int = 50) -> Task:
+    from privrl.agents import HatRewards, SparsePSRL, TabularSetup  # noqa: PLC0415
+    from privrl.agents.schedules import Once  # noqa: PLC0415
+    from privrl.costs.relations import DAMPED  # noqa: PLC0415
+    from privrl.samplers import NoisyCounts, SparseCounts  # noqa: PLC0415
+
+    rng, episodes = np.random.default_rng(0), 4 * states  # 20 visits of each row
+    setup = TabularSetup(
+        states,
+        actions,
+        horizon,
+        sampler=SparseCounts(sigma=1.0, releases=[0], table=DAMPED),
+        rewards=HatRewards(NoisyCounts(sigma=1.0, updates=1, table="rewards")),
+        schedule=Once(1),
+        rng=rng,
+    )
+    agent = SparsePSRL(setup, episodes=episodes)
+    following = rng.integers(0, states, (states, actions, 4))
+    state = np.empty((horizon + 1, episodes), np.intp)
+    action = rng.integers(0, actions, (horizon, episodes))
+    state[0] = rng.integers(0, states, episodes)
+    for step in range(horizon):
+        way = rng.integers(0, 4, episodes)
+        state[step + 1] = following[state[step], action[step], way]
+    agent.begin_episode(0)
+    agent.observe_steps(
+        state[:-1],
+        action,
+        rng.random((states, actions))[state[:-1], action],
+        state[1:],
+        observed=np.ones(action.shape, np.bool_),
+        terminated=np.zeros(action.shape, np.bool_),
+    )
+
+    def run() -> None:
+        agent.begin_episode(1)
+        assert agent.policy.shape == (horizon, states)
+
+    return run
+
+
 def _learning(episodes: int = 30, runs: int = 20, ratio: float | None = None) -> Task:
     from privrl.agents import PSRL, Geometric, KnownRewards, TabularSetup  # noqa: PLC0415
     from privrl.agents.training import learn_counts  # noqa: PLC0415
@@ -144,8 +185,10 @@ def _sweep(cells: int) -> Task:
 
 
 CURVES = (
-    Curve("a draw and a plan", "states, each with 10 next ones", (6, 24, 100, 400, 1500, 5000),
+    Curve("a draw and a plan, 10 next states", "states", (6, 24, 100, 400, 1500, 5000),
           lambda n: _episode(states=n)),
+    Curve("a sparse draw and two plans, 10 actions", "states", (100, 300, 1000, 3000, 10_000),
+          _sparse, "memory: cells that appear; a table of all transitions would have 8 GB"),
     Curve("a draw and a plan", "actions", (2, 8, 32, 128, 512), lambda n: _episode(actions=n)),
     Curve("a draw and a plan", "horizon", (10, 100, 1000, 10_000), lambda n: _episode(horizon=n)),
     Curve("PSRL, a geometric schedule", "episodes", tuple(10**k for k in range(3, 10)),

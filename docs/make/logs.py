@@ -1,6 +1,6 @@
 """Make the tables of docs/results/logs.md, and the main table and the picture of docs/logs.md.
 
-Run with ``python docs/make/logs.py``; it takes about a quarter of an hour. Names of tables as
+Run with ``python docs/make/logs.py``; it takes most of an hour. Names of tables as
 arguments make those alone. ICU-Sepsis is read from where the environment variable
 ``PRIVRL_ICU_SEPSIS`` says, a wheel of the package icu-sepsis, or from the package if it is
 installed; without it its tables say that it was skipped. All rows are kept in results/logs.
@@ -407,8 +407,7 @@ def _clinics() -> str:
 
 @_on_icu
 def _icu(world: World) -> str:
-    study = Study(sizes=_FEW.sizes)
-    results = pages.numbers("logs", lambda: _results("icu", study, [world]))
+    results = pages.numbers("logs", lambda: _results("icu", Study(), [world]))
     pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
     return "\n\n".join([_described([world]), _table(results)])
 

@@ -99,6 +99,7 @@ _TERMS = {
     "diffuse": "draws from a Dirichlet posterior with a small weight on the data",
     "concentrated": "draws from a Dirichlet posterior with a large prior",
     "local-counts": "each user adds noise to their own counts",
+    "sparse-counts": "only transitions with large noisy counts appear",
     "every-episode": "a new draw before each episode",
     "geometric": "a new draw whenever the number of episodes has grown by a factor, such as 1.05",
     "buffered": "counts are released when enough new data have arrived",

@@ -13,17 +13,16 @@ registers a watcher there (`privrl.audit.replay`). Without an audit nothing is k
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.files.shown import shown
-from privrl.numerics.special import FloatArray
 
 Released = TypeVar("Released")
-Draw = Callable[[FloatArray, np.random.Generator], Released]
+Draw = Callable[[Any, np.random.Generator], Released]
 
 
 class Watcher(Protocol):
@@ -36,7 +35,7 @@ class Watcher(Protocol):
         self,
         who: object,
         cost: Cost | None,
-        data: FloatArray,
+        data: Any,
         rng: np.random.Generator,
         draw: Draw[Released],
     ) -> Released:
@@ -74,7 +73,7 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
 def release(
     who: object,
     cost: Cost | None,
-    data: FloatArray,
+    data: Any,
     rng: np.random.Generator,
     draw: Draw[Released],
 ) -> Released:
@@ -86,7 +85,7 @@ def release(
         The mechanism or sampler.
     cost : Cost or None
         Its cost; None if it was paid for before.
-    data : array
+    data : array or Cells
         The private data.
     rng : numpy.random.Generator
         The source of randomness.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privrl.costs.base import BatchCost, Cost, NoPrivacy
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.noise import GaussianCost
+from privrl.numerics.cells import Cells
 from privrl.numerics.special import FloatArray
 
 _ROUNDING = Fraction(1, 10**12)  # relative, of amounts that are no whole numbers
@@ -35,11 +36,13 @@ class Change:
     square: Fraction
 
 
-Tables = FloatArray | Sequence[FloatArray]
+Tables = FloatArray | Cells | Sequence[FloatArray]
 
 
 def tables_of(data: Tables) -> list[FloatArray]:
     """Return the tables that went into a release, one or several."""
+    if isinstance(data, Cells):
+        return [data.table]
     return [data] if isinstance(data, np.ndarray) else list(data)
 
 

@@ -100,14 +100,25 @@ def gaussian_on_grid(
     2Nη)``, where ``delta'`` is the Gaussian's, and for fewer than 1e17 draws that is closer to
     it than the least float is to zero. Deltas are rounded up by more.
     """
+    deviation, drawn = on_grid(sigma), _empty(shape, np.dtype(np.float64))
+    _fill(drawn.reshape(-1), deviation, rng)
+    return drawn
+
+
+def on_grid(sigma: float) -> float:
+    """Return the parameter of the discrete Gaussian of `gaussian_on_grid`, in grains.
+
+    Raises
+    ------
+    ValueError
+        If ``sigma`` is out of range.
+    """
     if not 0 < sigma <= LARGEST_ON_GRID:
         raise ValueError(
             f"sigma must be > 0 and at most 2**46 grains, got {shown(sigma)}; a coarser grid has "
             "larger grains."
         )
-    drawn: FloatArray = _empty(shape, np.dtype(np.float64))
-    _fill(drawn.reshape(-1), math.nextafter(math.hypot(sigma, _SPARE), math.inf), rng)
-    return drawn
+    return math.nextafter(math.hypot(sigma, _SPARE), math.inf)
 
 
 class _Table(NamedTuple):
@@ -189,12 +200,12 @@ def _candidates(sigma: float, table: _Table, size: int, rng: np.random.Generator
     taken[unsure] = known[unsure] < p
     for i in unsure[np.abs(known[unsure] - p) < _SLACK]:
         share = Fraction(int(table.shares[k[i]]), _ONE)
-        taken[i] = _is_taken(int(x[i]), sigma, table.constant / share, known[i], rng)
+        taken[i] = is_below(int(x[i]), sigma, table.constant / share, known[i], rng)
     for i, place in zip(beyond, last, strict=True):
         taken[i] = False
         if place == len(table.shares):
             x[i], share = _from_beyond(table, int(signed[i]), rng)
-            taken[i] = _is_taken(int(x[i]), sigma, table.constant / share, known[i], rng)
+            taken[i] = is_below(int(x[i]), sigma, table.constant / share, known[i], rng)
     np.negative(x, out=x, where=minus)
     taken &= ~minus | (x < 0)  # there is one zero
     return x[taken]
@@ -221,7 +232,7 @@ def _from_beyond(table: _Table, u: int, rng: np.random.Generator) -> tuple[int, 
     return k * table.length + u, Fraction(1, _ONE * table.rest << block + 1)
 
 
-def _is_taken(
+def is_below(
     x: int, sigma: float, factor: Fraction, known: float, rng: np.random.Generator
 ) -> bool:
     """Return whether a uniform number is below ``factor exp(−x² / (2 sigma²))``.

@@ -19,6 +19,7 @@ from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
 from privrl.files.shown import shown
+from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_does, check_is, check_numbers, check_rng
 from privrl.numerics.compiled import Compiled
 from privrl.numerics.processes import this_process
@@ -89,7 +90,7 @@ class Sampler(Protocol):
 class Register(Protocol):
     """The record of the draws of a run, so that none is repeated on other data."""
 
-    def place_of(self, batches: Sequence[FloatArray]) -> Place:
+    def place_of(self, batches: Sequence[FloatArray | Cells]) -> Place:
         """Return the place of the next draw, made from these batches.
 
         Raises
@@ -101,7 +102,7 @@ class Register(Protocol):
 
 def draw(
     accountant: Accountant,
-    updates: Sequence[tuple[Sampler, ArrayLike]],
+    updates: Sequence[tuple[Sampler, ArrayLike | Cells]],
     rng: np.random.Generator | None = None,
 ) -> list[Posterior]:
     """Release several tables of the same data: check, charge the accountant, then update.
@@ -111,7 +112,8 @@ def draw(
     accountant : Accountant
         Charged for all updates at once, before the first one.
     updates : sequence of (sampler, counts)
-        Each sampler with its new batch of counts, shape (..., K).
+        Each sampler with its new batch of counts, shape (..., K). Samplers that declare
+        ``takes_cells`` also take `privrl.numerics.cells.Cells`.
     rng : numpy.random.Generator or None
         Source of randomness; None is secret. A seed is refused, because every draw would then have
         the same noise.
@@ -157,7 +159,7 @@ class Draw:
     def __init__(
         self,
         accountant: Accountant,
-        updates: Sequence[tuple[Sampler, ArrayLike]],
+        updates: Sequence[tuple[Sampler, ArrayLike | Cells]],
         rng: np.random.Generator | None = None,
         register: Register | None = None,
         *,
@@ -203,7 +205,11 @@ class Draw:
                 "because one update may make the next one invalid; draw once for each."
             )
         for sampler, batch in checked:
-            sampler.check(batch)
+            if isinstance(batch, Cells) and not takes_cells(sampler):
+                raise ValueError(
+                    f"counts must be an array for this sampler, got cells for {shown(sampler)}."
+                )
+            sampler.check(batch)  # type: ignore[arg-type] # it takes both
         costs = [sampler.cost for sampler, _ in checked]
         charged = [cost for cost in costs if cost is not None]
 
@@ -237,8 +243,15 @@ def _holder(sampler: object) -> object:
     return sampler
 
 
-def _owned(counts: ArrayLike) -> FloatArray:
+def takes_cells(sampler: object) -> bool:
+    """Return whether a sampler takes `Cells` in place of an array of counts."""
+    return bool(getattr(sampler, "takes_cells", False))
+
+
+def _owned(counts: ArrayLike | Cells) -> FloatArray | Cells:
     """Return numbers that no other code can write to: a copy, unless they are read-only."""
+    if type(counts) is Cells:  # a subclass may change what was checked
+        return counts
     if (
         isinstance(counts, np.ndarray)
         and type(counts) is np.ndarray  # none that is masked
@@ -498,7 +511,7 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     cost = sampler.fresh().cost  # a used one may be free
     stated = tables_released(cost) if cost is not None else set()
     damped = stated & {DAMPED, DAMPED_REWARDS}
-    if damped and getattr(sampler, "loops", None) is None:
+    if damped and getattr(sampler, "loops", None) is None and not damps(sampler):
         raise ValueError(
             f"{name} must damp the self-loops, since its cost is for the table "
             f"{shown(damped.pop())}; pass loops to NoisyCounts."
@@ -512,6 +525,11 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
             f"{', '.join(map(repr, stated))}; "
             + ("leave out its loops." if undamped else f'pass table="{table}" to it.')
         )
+
+
+def damps(sampler: object) -> bool:
+    """Return whether a sampler finds and damps the self-loops of transitions by itself."""
+    return bool(getattr(sampler, "damps", False))
 
 
 def lead(values: FloatArray, ndim: int) -> FloatArray:

@@ -327,7 +327,7 @@ class NoisyCounts(PaidSampler):
         other arguments are those of the class.
         """
         relation = check_relation(relation, ReplaceStep())
-        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
+        sigma = calibrated_sigma(target, relation, _table_paid_for(table, loops))
         return cls(
             sigma=sigma,
             updates=draws,
@@ -451,7 +451,8 @@ _MOST_ROUNDED = 1 / 16
 _NOTHING_TO_HIDE = 1e-6  # standard deviation for a table that no neighbour changes
 
 
-def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> float:
+def calibrated_sigma(target: Target, relation: Relation, table: str | None) -> float:
+    """Return the sigma of Gaussian noise on a table that just meets a target."""
     if not relation.changes(table):
         return _NOTHING_TO_HIDE
     return calibrate(

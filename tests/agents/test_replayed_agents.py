@@ -23,13 +23,14 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.schedules import Once
 from privrl.agents.setup import self_loops
 from privrl.audit import audit_replay
-from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.support import Support
 from privrl.envs.wrappers import Discretised, FlattenDiscrete
 from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.factorisations import LocalNoise
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
+from privrl.samplers.sparse_counts import SparseCounts, halvings
 
 S, A, H = 3, 2, 4
 SUPPORTS = {
@@ -56,7 +57,7 @@ class Setup:
 
     @property
     def is_noisy(self) -> bool:
-        return self.sampler.split()[0] in ("noisy", "damped", "local", "non-private")
+        return self.sampler.split()[0] in ("noisy", "damped", "local", "non-private", "sparse")
 
 
 SETUPS = st.builds(
@@ -67,7 +68,7 @@ SETUPS = st.builds(
     sampler=st.sampled_from(
         ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
-         "noisy buffered", "damped square-root", "damped buffered", "local"]
+         "noisy buffered", "damped square-root", "damped buffered", "local", "sparse"]
     ),
     rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy", "hat", "hat damped"]),
     schedule=st.sampled_from(["every", "geometric"]),
@@ -106,6 +107,9 @@ def sampler_of(setup: Setup, updates: int) -> Any:
         ),
         "noisy": lambda: NoisyCounts(
             sigma=2.0, updates=updates, factorisation=more[0], relation=relation
+        ),
+        "sparse": lambda: SparseCounts(
+            sigma=2.0, releases=halvings([1] * updates), relation=relation, table=DAMPED
         ),
         "damped": lambda: NoisyCounts(
             sigma=2.0, updates=updates, factorisation=more[0], relation=relation,
@@ -331,8 +335,10 @@ def is_sensible(setup: Setup) -> bool:
     tosses = setup.rewards.startswith("beta") and setup.told == "side by side"
     if tosses and setup.resamples and setup.relation == "episode":
         return False
+    if setup.sampler == "sparse" and (setup.agent not in ("psrl", "sparse-psrl") or setup.support):
+        return False
     # A chain is what damping rests on, and a replaced next state breaks it.
-    damped = setup.sampler.startswith("damped") or setup.rewards == "hat damped"
+    damped = setup.sampler.startswith(("damped", "sparse")) or setup.rewards == "hat damped"
     return not (damped and setup.relation.startswith("transition"))
 
 
@@ -398,7 +404,7 @@ NOISE = ["noisy square-root", "damped square-root", "local"]
     "how",
     [
         *(("psrl", each, paid) for paid in ("noisy", "hat") for each in ("diffuse", *NOISE)),
-        *(("sparse-psrl", each, "hat") for each in (*NOISE, "noisy buffered")),
+        *(("sparse-psrl", each, "hat") for each in (*NOISE, "noisy buffered", "sparse")),
     ],
     ids=" ".join,
 )

@@ -26,6 +26,8 @@ def test_sums_are_those_of_one_by_one(shape: tuple[int, ...], most: int) -> None
         if number % 50 == 7:
             tally, wanted = tally.plus_table(np.full(shape, 0.5)), wanted + 0.5
         np.testing.assert_array_equal(tally.total, wanted)
+        np.testing.assert_array_equal(tally.filled.table, wanted)
+        assert tally.is_empty == (not wanted.any())
         lengths = [len(each) for each, _ in tally.waiting]
         assert 2 * sum(lengths) < max(wanted.size, 1)
         assert all(2 * after < before for before, after in pairwise(lengths))

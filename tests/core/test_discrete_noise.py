@@ -109,7 +109,7 @@ def test_law_where_fractions_decide(
     """One decision in five or more is left to fractions, and the law stays what it is."""
     asked = []
     module = gaussians if draw is discrete_gaussian else discrete_noise
-    name = "_is_taken" if draw is discrete_gaussian else "_is_below"
+    name = "is_below" if draw is discrete_gaussian else "_is_below"
     inner = getattr(module, name)
 
     def counted(*arguments: object) -> bool:
@@ -183,7 +183,7 @@ def test_what_is_beyond_the_table_is_drawn_from_blocks(
     table = gaussians._table(size, gaussians._SLACK)
     n = len(table.shares)
     with monkeypatch.context() as patch:
-        patch.setattr(gaussians, "_is_taken", lambda *_: True)
+        patch.setattr(gaussians, "is_below", lambda *_: True)
         x = gaussians._candidates(size, table, 4000, Beyond(float(table.ends[n - 1]), 0.0, 1))
     k = np.abs(x) // table.length
     assert len(k) == 4000

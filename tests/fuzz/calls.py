@@ -481,6 +481,30 @@ def table() -> dict[str, Valid]:
         loops=None,
         threshold=1.5,
     )
+    add(
+        "SparseCounts",
+        samplers.SparseCounts,
+        sigma=3.0,
+        releases=(0, 2),
+        alpha=1.0,
+        relation=step,
+        table="transitions",
+    )
+    add(
+        "SparseCounts.calibrated",
+        samplers.SparseCounts.calibrated,
+        target=rdp,
+        draws=3,
+        alpha=1.0,
+        relation=step,
+        table="transitions",
+        users=(1, 2, 3),
+    )
+    add(
+        "SparseCounts.update",
+        lambda **k: samplers.SparseCounts(sigma=3.0, releases=[0], relation=step).update(**k),
+        lambda: {"counts": np.ones((2, 2)), "rng": rng()},
+    )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
     add("LocalNoise", LocalNoise, users=[1, 2])
     own: dict[str, Any]
