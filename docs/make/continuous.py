@@ -394,7 +394,8 @@ def short(rows: list[tuple[str, ...]]) -> str:
                 values = [
                     cells.get((name, str(n), "usual", e, k), []) for k in ("public", "learned")
                 ]
-                both.append(" / ".join(f"{mean(v):.0f}" if v else "" for v in values))
+                shown = [f"{mean(v):.0f}" if v else "" for v in values]
+                both.append(" / ".join(dict.fromkeys(shown)))
             true = [f"{mean(v):.0f}" if v else "" for v in ends]
             lines.append(f"| {name}, {n:,} | {true[0]} | {' | '.join(both)} | {true[1]} |")
     head = "| Task, persons | Random | 5.1 | 1 | 0.1 | Planner in the true dynamics |"
