@@ -308,7 +308,10 @@ def _solved(
         if least <= enough or rho == 0:
             break
         turned = apply(along)
-        alpha = rho / float(shadow @ turned)
+        across = float(shadow @ turned)
+        if across == 0:
+            break
+        alpha = rho / across
         half = rest - alpha * turned
         again = apply(half)
         omega = float(again @ half) / max(float(again @ again), 1e-300)
@@ -319,6 +322,8 @@ def _solved(
             break
         if size < least:
             best, least = found, size
+        if omega == 0:  # as if the next residual were at right angles
+            break
         before, rho = rho, float(shadow @ rest)
         along = rest + rho / before * alpha / omega * (along - omega * turned)
     return best

@@ -440,6 +440,8 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
 
 
 def _check_threshold(threshold: float) -> float:
+    if isinstance(threshold, np.floating):
+        threshold = threshold.item()  # else a short one warns that the largest float is too large
     if not 0 <= threshold <= sys.float_info.max:
         raise ValueError(
             f"threshold must be >= 0 and finite, got {shown(threshold)}; 1.5 is usual."
