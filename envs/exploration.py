@@ -1,7 +1,4 @@
-"""Small tasks that are hard to explore: what pays lies far from where random actions lead.
-
-Each refuses arguments out of range by a ValueError.
-"""
+"""Small tasks that are hard to explore: what pays lies far from where random actions lead."""
 
 import numpy as np
 
@@ -27,6 +24,11 @@ def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:
     -------
     TabularMDP
         With 2 actions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------

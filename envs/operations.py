@@ -1,7 +1,4 @@
-"""Classical tasks of operations research: a stock, a machine and a queue.
-
-Each refuses arguments out of range by a ValueError.
-"""
+"""Classical tasks of operations research: a stock, a machine and a queue."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +44,11 @@ def inventory(
     TabularMDP
         With ``capacity + 1`` states and actions. Rewards are paid on arrival: the next stock shows
         what was sold.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------
@@ -107,6 +109,11 @@ def machine_replacement(
     TabularMDP
         With 2 actions. At each step the best policy replaces from some state of wear on.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
     References
     ----------
     .. [1] Puterman (1994), Markov Decision Processes, section 4.7.5.
@@ -164,6 +171,11 @@ def queue(
     TabularMDP
         With ``capacity + 1`` states. Rewards are the expected ones of an action: the next state
         does not show whether a job was done.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------

@@ -1,7 +1,4 @@
-"""Tasks whose tables are drawn at random: nothing about them is special.
-
-Each refuses arguments out of range by a ValueError.
-"""
+"""Tasks whose tables are drawn at random: nothing about them is special."""
 
 import numpy as np
 
@@ -31,6 +28,11 @@ def garnet(n_states: int, n_actions: int, branching: int, horizon: int, seed: in
     -------
     TabularMDP
         Rewards are those of an action, whatever follows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------

@@ -41,7 +41,7 @@ def values_of(space: Space[Any], element: Any) -> Iterator[Any]:
         for part, value in zip(space.spaces, element, strict=True):
             yield from values_of(part, value)
     else:
-        yield from np.asarray(element).ravel().tolist()
+        yield from np.ravel(element).tolist()
 
 
 def element_of(space: Space[Any], values: Iterator[Any]) -> Any:

@@ -137,3 +137,10 @@ def test_evidence_is_the_normal_density_of_what_was_released() -> None:
             if k == i == 0:
                 shift = wanted - found[0, 0]
             assert found[k, i] + shift == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("turn", [[[0.0, 1.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
+def test_a_system_that_cannot_be_solved_step_by_step_keeps_its_guess(turn: list) -> None:
+    """Its steps divided by zero, after the fit was charged."""
+    found = planning._solved(lambda v: np.array(turn) @ v, np.array([1.0, 0.0]), np.zeros(2))
+    assert np.isfinite(found).all()

@@ -342,6 +342,11 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
         NoisyCounts(**({"sigma": 1.0, "updates": 3} | settings))
 
 
+def test_short_floats_are_thresholds() -> None:
+    """They warned that the largest float is too large for them."""
+    assert NoisyCounts(sigma=1.0, updates=3, threshold=np.float32(1.5))._threshold == 1.5
+
+
 @pytest.mark.parametrize("counts", [[-1.0, 2.0], [np.nan, 1.0], [np.inf, 1.0], 3.0])
 def test_bad_counts_cost_nothing(counts: Any) -> None:
     accountant, sampler = RdpAccountant(), NoisyCounts(sigma=1.0, updates=3)
