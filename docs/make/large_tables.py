@@ -1,7 +1,7 @@
 # ruff: noqa: E501 -- lines of the page have 120 columns
 """Compare sparse counts with noise on every cell, and make a table of docs/results/frontier.md.
 
-    python docs/make/large_tables.py              # the table, from docs/results/large-tables.csv
+    python docs/make/large_tables.py              # the table, from docs/numbers/large-tables.csv
     python docs/make/large_tables.py --seeds 3    # measures first what the CSV lacks (an hour)
 
 The tasks are Garnets: 4 actions with 4 possible next states each, which no agent knows, 2,000
@@ -22,7 +22,7 @@ from statistics import mean, stdev
 import numpy as np
 import pages
 
-CSV = pages.DOCS / "results" / "large-tables.csv"
+CSV = pages.DOCS / "numbers" / "large-tables.csv"
 FIELDS = ("states", "epsilon", "sampler", "seed", "deployed", "learning", "seconds", "MB")
 STATES, EPSILONS, EPISODES = (300, 1000), (10.0, 1.0), 2000
 SAMPLERS = ("noisy-counts:buffered", "sparse-counts")

@@ -16,7 +16,7 @@ import pages
 #: Pages with numbers to cite, what they are about, and the scripts that make them.
 PAGES = {
     "results/environments.md": ("environments", ("suite", "ablations")),
-    "results/frontier.md": ("environments", ("frontier",)),
+    "results/frontier.md": ("environments", ("frontier", "large_tables")),
     "logs.md": ("logs", ("logs",)),
     "results/logs.md": ("logs", ("logs",)),
     "results/synthetic.md": ("logs", ("synthetic",)),
@@ -108,6 +108,8 @@ def command_of(page: str, block: str) -> str:
     for script in of:
         if f'"{block}"' in script.read_text(encoding="utf-8"):
             argument = f" {block}" if " " not in block else f' "{block}"'
+            if script.stem == block.replace(" ", "_"):  # its only one
+                argument = ""
             return f"python docs/make/{script.name}{argument}"
     return f"python docs/make/{of[0].name}"
 

@@ -152,7 +152,7 @@ class SparseCounts(PaidSampler):
                 f"releases must be rising numbers of updates, at least one, got {shown(releases)}; "
                 "the last one is the last update."
             )
-        self.damps = cost.table == DAMPED
+        self._damps = cost.table == DAMPED
         self._forget()
 
     def _forget(self) -> None:
@@ -162,6 +162,11 @@ class SparseCounts(PaidSampler):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(sigma={self.sigma}, releases={self._releases})"
+
+    @property
+    def damps(self) -> bool:
+        """Whether self-loops get √2 times the noise."""
+        return self._damps
 
     @property
     def sigma(self) -> FloatArray:

@@ -82,7 +82,7 @@ each_agent = pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
 DECLARED = {  # of the class, for the command line and pictures
     "title", "look", "releases", "acts_randomly", "usual_sampler", "usual_schedule",
     "has_own_schedule", "reward_model", "needs_counts", "needs_tables", "needs_steps",
-    "can_resample", "side_by_side",
+    "can_resample", "side_by_side", "takes_cells",
 }  # fmt: skip
 WRITABLE = {"env", "episodes_done", "remembered", "derived"} | DECLARED
 

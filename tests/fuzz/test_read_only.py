@@ -38,7 +38,7 @@ WRITABLE = {
 OF_CLASSES = {
     "derived", "fixed", "remembered", "settings", "title", "look", "releases", "acts_randomly",
     "usual_sampler", "usual_schedule", "has_own_schedule", "reward_model", "needs_counts",
-    "needs_tables", "needs_steps", "can_resample", "side_by_side",
+    "needs_tables", "needs_steps", "can_resample", "side_by_side", "takes_cells", "released_as",
 }  # fmt: skip
 
 
