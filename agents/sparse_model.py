@@ -592,7 +592,9 @@ def _evidence(
     slab = slab / np.log(1 + max(largest, 4.0))
     below = np.arange(_N_BINS) < (transition.threshold - _LOW) * _PER_DEVIATION + 1
     hidden = math.log(0.5 + 0.5 * float(slab[below].sum() / spike[below].sum()))
-    places, ratios, counts = [], [], []
+    places: list[IntArray] = []
+    ratios: list[FloatArray] = []
+    counts: list[FloatArray] = []
     for cells, z in zip(transition.counts, transition.evidence, strict=True):
         mine = slice(*np.searchsorted(cells.places, [first, last]))
         bins = np.clip((z[mine] - _LOW) * _PER_DEVIATION + 1, 0, _N_BINS - 1).astype(np.int32)
@@ -604,8 +606,8 @@ def _evidence(
     if not places:
         return np.empty(0, np.intp), np.empty(0), np.empty(0), 0.0
     place, which = np.unique(np.concatenate(places), return_inverse=True)
-    ratio: FloatArray = np.bincount(which, np.concatenate(ratios)) + unseen
-    count: FloatArray = np.bincount(which, np.concatenate(counts))
+    ratio = np.bincount(which, np.concatenate(ratios)).astype(np.float64) + unseen
+    count = np.bincount(which, np.concatenate(counts)).astype(np.float64)
     return place, ratio, count, unseen
 
 

@@ -90,5 +90,5 @@ class Cells:
 
 def _kept(array: NDArray[Any], kind: type) -> NDArray[Any]:
     """Return a copy on memory that nobody can make writable."""
-    copied = np.array(array, kind)
+    copied: NDArray[Any] = np.array(array, kind)
     return np.frombuffer(copied.tobytes(), kind).reshape(copied.shape)

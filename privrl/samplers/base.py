@@ -260,7 +260,7 @@ def _owned(counts: ArrayLike | Cells) -> FloatArray | Cells:
         and not counts.flags.writeable
     ):
         return counts
-    return check_numbers("counts", counts)
+    return check_numbers("counts", counts)  # type: ignore[arg-type] # which it refuses
 
 
 class PaidSampler:
