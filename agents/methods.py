@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -21,7 +21,6 @@ from privrl.accounting.targets import (
     target_of,
 )
 from privrl.agents.baselines import Oracle, RandomPolicy
-from privrl.agents.continuous import ContinuousAgent
 from privrl.agents.dp_ucbvi import DPUCBVI
 from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.psrl import PSRL
@@ -57,6 +56,9 @@ from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import FactorisationName, LocalNoise
 from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, NoisyCounts, NonPrivate
 from privrl.samplers.sparse_counts import SparseCounts
+
+if TYPE_CHECKING:
+    from privrl.agents.continuous import ContinuousAgent
 
 NO_PRIVACY = "non-private"
 """The name of the sampler that releases exact counts."""
@@ -655,7 +657,7 @@ def private_agent(
     support: Support | None,
     accountant: KeepsJournal | None,
     rng: Rng,
-) -> PSRL | ContinuousAgent:
+) -> "PSRL | ContinuousAgent":
     """Return the recommended agent; see `PSRL.private`."""
     if isinstance(env, VectorEnv):
         raise ValueError(
@@ -678,6 +680,9 @@ def private_agent(
     if isinstance(env, gym.Env) and has_numbers(env.observation_space):
         if support is not None:
             raise ValueError("support must be None for observations that are real numbers.")
+        # It loads what reads logs, which sweeps do not need.
+        from privrl.agents.continuous import ContinuousAgent  # noqa: PLC0415
+
         return ContinuousAgent.private(
             env,
             target=target,
