@@ -103,11 +103,6 @@ class ContinuousAgent:
     accountant : KeepsJournal, optional
         Is charged before the first draw, which pays for all.
 
-    Attributes
-    ----------
-    episodes_done, draws : int
-        So far.
-
     Raises
     ------
     ValueError
@@ -173,7 +168,7 @@ class ContinuousAgent:
         self._choose: _Choose | None = None
         self._random, self._repeats, self._action = True, False, -1
         self._step, self._ended = 0, True
-        self.episodes_done = self.draws = 0
+        self._episode = self._draws = 0
         self.env: Ranged | None = None
 
     def __repr__(self) -> str:  # of nothing private
@@ -215,6 +210,16 @@ class ContinuousAgent:
         )
         agent.env = ranged
         return agent
+
+    @property
+    def episodes_done(self) -> int:
+        """Number of episodes begun so far."""
+        return self._episode
+
+    @property
+    def draws(self) -> int:
+        """Number of draws so far."""
+        return self._draws
 
     @property
     def policy(self) -> ContinuousPolicy:
@@ -296,7 +301,7 @@ class ContinuousAgent:
             self._random = early or not self._belief.is_solid
             self._repeats = self._belief.far_is_good and episode % 2 == 1
             self._action, self._step, self._ended = -1, 0, False
-            self.episodes_done = episode + 1
+            self._episode = episode + 1
 
     def end(self) -> None:
         """Draw and plan once more, after the last planned episode; the episode is over."""
@@ -344,14 +349,16 @@ class ContinuousAgent:
             raise ValueError(
                 f"reward_range must hold every reward, and one is outside {low:g},{high:g}."
             )
+        # All conversions come before the checks: one could run code that observes as well.
+        terminated = bool(seen.terminated)
         with self._lock:
             if self._ended or self._step >= self.horizon:
                 raise ValueError(
                     f"an episode has at most {self.horizon} steps and none after its end; call "
                     "begin_episode first."
                 )
-            self._step, self._ended = self._step + 1, bool(seen.terminated)
-            step = (self.episodes_done, state, action, float(reward), after, self._ended)
+            self._step, self._ended = self._step + 1, terminated
+            step = (self._episode, state, action, float(reward), after, self._ended)
             self._steps.append(step)
 
     def guarantee(self) -> dict[str, Any]:
@@ -412,10 +419,15 @@ class ContinuousAgent:
                 self._steps, self._half_done = steps, None
             raise
         (seen,) = made
-        self.draws += 1
-        self._belief = self._belief.after(
-            seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
-        )
+        try:
+            self._draws += 1
+            self._belief = self._belief.after(
+                seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
+            )
+        except BaseException as error:
+            error.add_note("The budget was charged for this release, and it is lost.")
+            raise
+        self._half_done = None  # planning is free, and an interrupt leaves the plan before
         if self._belief.batches > 1:
             worth = self._belief.worth(discount=_DISCOUNT, horizon=self.horizon)
             self._policy = ContinuousPolicy(
@@ -427,7 +439,6 @@ class ContinuousAgent:
                 statement=self._statement(),
             )
             self._choose = _Choose(self._policy)
-        self._half_done = None
 
     @property
     def _ranges(self) -> FloatArray:
