@@ -479,6 +479,7 @@ SPELLINGS = [
     ("ab", "a\u034fb"),  # an invisible mark
     ("ab", "a\u3164b"),  # an invisible letter
     ("ab", "a\ufe0fb"),
+    ("ab", "ab\u2800"),  # Braille without dots
 ]
 
 
