@@ -91,7 +91,7 @@ def test_a_budget_refuses_it_on_every_path() -> None:
         lambda: agent.act(0, 0),
         lambda: agent.policy,
         lambda: agent.predict(0),
-        lambda: agent.to_policy(),
+        agent.to_policy,
     ):
         with pytest.raises(ValueError, match="must begin an episode first"):
             use()
