@@ -29,7 +29,7 @@ from privrl.continuous.online import Belief, order_for
 from privrl.continuous.planning import MOST_ON_GRID, Grid, check_plannable
 from privrl.continuous.policy import ContinuousPolicy
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
-from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
@@ -138,6 +138,9 @@ class ContinuousAgent:
             )
         check_plannable(schema)
         self._by_episode = isinstance(relation, ReplaceEpisode)
+        self._unit = "an episode" if self._by_episode else "a step of an episode"
+        if isinstance(relation, ReplaceTransition):
+            self._unit = "the next state of a step"
         if isinstance(relation, ReplaceEpisode) and relation.horizon < horizon:
             raise ValueError(
                 f"relation must be about episodes of at least {horizon} steps, got "
@@ -385,7 +388,7 @@ class ContinuousAgent:
         else:
             budget = {"epsilon": said["epsilon"], "order": said["order"]}
         return privacy_statement(
-            unit="an episode" if self._by_episode else "a step of an episode",
+            unit=self._unit,
             relation=said["relation"],
             released="moments of features and changes of state, with discrete Gaussian noise",
             randomness=said["randomness"],

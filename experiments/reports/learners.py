@@ -60,15 +60,15 @@ _SIMULATED = (
 def training(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a run of training."""
     statement, spec = found.statement, found.statement["spec"]
-    method = spec.get("method")  # None: one that learns from numbers
+    method = spec.get("method")
+    kind = "that learns from numbers" if method is None else method["label"]
     page = parse_json(found.files["policy.json"].decode())
     policy = Policy.from_dict(page) if "states" in page else None  # or one for continuous states
     length = "" if policy is None else f" of at most {policy.horizon} steps"
     sections = [
         Section.of(
             "Summary",
-            f"An agent ({method['label'] if method else 'that learns from numbers'}) was trained on "
-            f"{spec['env']} for "
+            f"An agent ({kind}) was trained on {spec['env']} for "
             f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
         ),
         promise(

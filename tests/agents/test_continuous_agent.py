@@ -232,16 +232,24 @@ def test_train_takes_it() -> None:
         train(agent, 7, 1)  # type: ignore[arg-type] # on purpose
 
 
-@pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(12)], ids=str)
+@pytest.mark.parametrize(
+    ("relation", "unit"),
+    [
+        (ReplaceStep(), "a step of an episode"),
+        (ReplaceTransition(), "the next state of a step"),  # it was stated as a step
+        (ReplaceEpisode(12), "an episode"),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("target", [RenyiDP(2, 1.0), ZeroConcentratedDP(0.1)], ids=str)
-def test_targets_and_relations_are_kept(relation: Any, target: Any) -> None:
+def test_targets_and_relations_are_kept(relation: Any, unit: str, target: Any) -> None:
     accountant = RdpAccountant(budget=target)
     agent: Any = PSRL.private(
         slide(), target=target, episodes=4, relation=relation, accountant=accountant, rng=0
     )
     agent.learn()
     said = agent.to_policy().statement
-    assert said["relation"] == str(relation)
+    assert (said["relation"], said["unit"]) == (str(relation), unit)
     assert agent.draws == len(agent.schedule.starts(4)) + 1
 
 
