@@ -95,21 +95,23 @@ def _sparse(states: int, actions: int = 10, horizon: int = 50) -> Task:
     )
     agent = SparsePSRL(setup, episodes=episodes)
     following = rng.integers(0, states, (states, actions, 4))
-    state = np.empty((horizon + 1, episodes), np.intp)
-    action = rng.integers(0, actions, (horizon, episodes))
-    state[0] = rng.integers(0, states, episodes)
-    for step in range(horizon):
-        way = rng.integers(0, 4, episodes)
-        state[step + 1] = following[state[step], action[step], way]
+    reward = rng.random((states, actions))
     agent.begin_episode(0)
-    agent.observe_steps(
-        state[:-1],
-        action,
-        rng.random((states, actions))[state[:-1], action],
-        state[1:],
-        observed=np.ones(action.shape, np.bool_),
-        terminated=np.zeros(action.shape, np.bool_),
-    )
+    for _ in range(50):  # parts, which take less memory than what is measured
+        state = np.empty((horizon + 1, episodes // 50), np.intp)
+        action = rng.integers(0, actions, (horizon, episodes // 50))
+        state[0] = rng.integers(0, states, episodes // 50)
+        for step in range(horizon):
+            way = rng.integers(0, 4, episodes // 50)
+            state[step + 1] = following[state[step], action[step], way]
+        agent.observe_steps(
+            state[:-1],
+            action,
+            reward[state[:-1], action],
+            state[1:],
+            observed=np.ones(action.shape, np.bool_),
+            terminated=np.zeros(action.shape, np.bool_),
+        )
 
     def run() -> None:
         agent.begin_episode(1)
