@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -156,13 +157,39 @@ def _stream(factorisation: Any, updates: int) -> Task:
     return run
 
 
-def _histogram(records: int) -> Task:
+def _histogram(records: int = 1_000_000, bins: int = 100) -> Task:
     from privrl.accounting import ApproxDP  # noqa: PLC0415
     from privrl.models import histogram  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
     values = rng.normal(45, 15, records)
-    return lambda: histogram(values, 100, (0, 100), target=ApproxDP(1, 1e-5), rng=rng)
+    return lambda: histogram(values, bins, (0, 100), target=ApproxDP(1, 1e-5), rng=rng)
+
+
+def _files(records: int) -> Task:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from distributed import Client  # noqa: PLC0415
+
+    from privrl.accounting import ApproxDP  # noqa: PLC0415
+    from privrl.data import Categories, Schema  # noqa: PLC0415
+    from privrl.models import PrivateNaiveBayes, read_partitioned_records  # noqa: PLC0415
+
+    rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
+    names = ("a", "b", "c", "ill")
+    for start in range(0, records, 1_000_000):
+        size = min(1_000_000, records - start)
+        columns = {name: rng.integers(0, 2, size, np.int8) for name in names}
+        pq.write_table(pa.table(columns), f"{folder.name}/{start}.parquet")
+    schema = Schema({name: Categories([0, 1]) for name in names})
+
+    def run() -> None:
+        with Client(processes=False, threads_per_worker=1, n_workers=1, dashboard_address=None) as c:
+            model = PrivateNaiveBayes(schema, classes="ill", target=ApproxDP(1, 1e-5))
+            model.fit(read_partitioned_records(folder.name, schema, c))
+        folder.cleanup()
+
+    return run
 
 
 def _naive_bayes(features: int) -> Task:
@@ -204,7 +231,10 @@ CURVES = (
           "its matrices, of n² numbers, made once and remembered; buffered, which has none, is the "
           "default above 1,000"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
-    Curve("naive Bayes", "features", (3, 10, 30, 100, 300), _naive_bayes),
+    Curve("naive Bayes of a folder, by Dask", "records", (1_000_000, 10_000_000, 100_000_000), _files),
+    Curve("histogram of 1,000,000 records", "bins", tuple(10**k for k in range(1, 7)),
+          lambda n: _histogram(bins=n)),
+    Curve("naive Bayes", "features", (3, 10, 30, 100, 300, 1000), _naive_bayes),
     Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep,
           "each cell is calibrated and trained by itself"),
 )  # fmt: skip
