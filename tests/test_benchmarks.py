@@ -299,7 +299,7 @@ def test_growth_is_drawn_and_told() -> None:
     found = {"points": points, "load": [0.0, 1.0]}
     assert growth.table(found).count("| 1.00 | 2 to 2 |") == len(growth.CURVES)
     figure = growth.draw(found)
-    assert len(figure.axes) == 9
+    assert len(figure.axes) == 10
     assert all(axes.get_title(loc="left") and axes.lines for axes in figure.axes)
 
 

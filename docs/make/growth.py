@@ -184,7 +184,9 @@ def _files(records: int) -> Task:
     schema = Schema({name: Categories([0, 1]) for name in names})
 
     def run() -> None:
-        with Client(processes=False, threads_per_worker=1, n_workers=1, dashboard_address=None) as c:
+        with Client(
+            processes=False, threads_per_worker=1, n_workers=1, dashboard_address=None
+        ) as c:
             model = PrivateNaiveBayes(schema, classes="ill", target=ApproxDP(1, 1e-5))
             model.fit(read_partitioned_records(folder.name, schema, c))
         folder.cleanup()
@@ -231,7 +233,7 @@ CURVES = (
           "its matrices, of n² numbers, made once and remembered; buffered, which has none, is the "
           "default above 1,000"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
-    Curve("naive Bayes of a folder, by Dask", "records", (1_000_000, 10_000_000, 100_000_000), _files),
+    Curve("naive Bayes of a folder, by Dask", "records", (10**6, 10**7, 10**8), _files),
     Curve("histogram of 1,000,000 records", "bins", tuple(10**k for k in range(1, 7)),
           lambda n: _histogram(bins=n)),
     Curve("naive Bayes", "features", (3, 10, 30, 100, 300, 1000), _naive_bayes),
@@ -325,8 +327,8 @@ def _time(seconds: float) -> str:
 
 def draw(found: dict[str, Any]) -> Figure:
     """Return small multiples of time against size, with the exponent at each line's end."""
-    figure = Figure(figsize=(10.0, 7.2), layout="constrained")
-    grid = figure.subplots(3, 3)
+    figure = Figure(figsize=(8.0, 11.0), layout="constrained")
+    grid = figure.subplots(5, 2)
     alongs = list(dict.fromkeys(curve.along for curve in CURVES))
     for axes, along in zip(grid.flat, alongs, strict=True):
         there = [

@@ -530,8 +530,9 @@ def test_a_model_whose_columns_are_all_categories_is_read_again(tmp_path: Path) 
     np.testing.assert_array_equal(read.end_chance(np.zeros((3, 1))), 0)
 
 
-def test_an_interrupt_after_the_charge_says_that_it_is_spent() -> None:
-    """At every line."""
+@pytest.mark.parametrize("start", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
+def test_an_interrupt_after_the_charge_says_that_it_is_spent(start: int) -> None:
+    """At every line, a third of them at a time."""
     log, design = walks(3, 0), Design(rounds=(0.9,))
 
     def interrupt(at: int | None) -> tuple[Interrupter, BaseException | None, RdpAccountant]:
@@ -545,7 +546,7 @@ def test_an_interrupt_after_the_charge_says_that_it_is_spent() -> None:
 
     interrupt(None)  # which makes what is made once
     lines, charged = interrupt(None)[0].seen, 0
-    for at in range(1, lines + 1):
+    for at in range(start, lines + 1, 3):
         _, error, spent = interrupt(at)
         charged += len(spent.journal)
         assert not len(spent.journal) or "charged" in "".join(getattr(error, "__notes__", ()))
