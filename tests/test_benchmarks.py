@@ -303,8 +303,16 @@ def test_growth_is_drawn_and_told() -> None:
     assert all(axes.get_title(loc="left") and axes.lines for axes in figure.axes)
 
 
-@pytest.mark.parametrize("number", range(len(growth.CURVES)))
-def test_each_curve_can_be_measured(number) -> None:
-    curve = growth.CURVES[number]
+DASK = pytest.mark.needs("distributed", "pyarrow")
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        pytest.param(curve, marks=DASK if "Dask" in curve.name else (), id=str(number))
+        for number, curve in enumerate(growth.CURVES)
+    ],
+)
+def test_each_curve_can_be_measured(curve) -> None:
     if "cells" not in curve.along:  # whose jobs other tests run
         curve.make(curve.sizes[0])()
