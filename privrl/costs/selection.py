@@ -182,10 +182,7 @@ class SelectionCost(PairsCost):
         if isinstance(self.trial, BatchCost):
             raise ValueError(f"trial must be the cost of one run, got {shown(self.trial)}.")
         _check_mutual(self.trial.relation)
-        trials = check_count("trials", self.trials)
-        if trials > _MOST:
-            raise ValueError(f"trials must be at most {_MOST}, got {trials}.")
-        object.__setattr__(self, "trials", trials)
+        object.__setattr__(self, "trials", check_count("trials", self.trials, 1, _MOST))
 
     @property
     def relation(self) -> Relation:

@@ -134,9 +134,8 @@ class MomentSampler(PaidSampler):
                 f"sigma must be at most 2**22, got {shown(sigma)}; take a larger budget."
             )
         self.updates = check_count("updates", updates)
-        self.columns, self.cells = check_count("columns", columns), check_count("cells", cells)
-        if self.columns > _MOST_COLUMNS:
-            raise ValueError(f"columns must be at most {_MOST_COLUMNS}, got {columns}.")
+        self.columns = check_count("columns", columns, 1, _MOST_COLUMNS)
+        self.cells = check_count("cells", cells)
         self._cost = GaussianCost(sigma=sigma, relation=relation_of_moments(relation), table=NORMS)
         self._forget()
 

@@ -47,7 +47,7 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
-from privrl.numerics.checks import check_count, check_numbers
+from privrl.numerics.checks import check_count, check_is, check_numbers
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -336,8 +336,7 @@ class BayesNet(InHtml, Saved):
 
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:
     """Return the structure over columns of a schema."""
-    if not isinstance(schema, Schema):
-        raise ValueError(f"schema must be a privrl.data.Schema, got {shown(schema)}.")
+    check_is("schema", schema, Schema)
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
 
