@@ -42,8 +42,11 @@ def garnet(n_states: int, n_actions: int, branching: int, horizon: int, seed: in
     """
     check_count("n_states", n_states)
     check_count("n_actions", n_actions)
-    hint = "an action leads to no more states than there are"
-    check_count("branching", branching, 1, n_states, hint)
+    if check_count("branching", branching) > n_states:
+        raise ValueError(
+            f"branching must be a whole number in 1..{n_states}, got {branching}; an action "
+            "leads to no more states than there are."
+        )
     rng = np.random.default_rng(check_count("seed", seed, least=0))
     transition = np.zeros((n_states, n_actions, n_states))
     for row in transition.reshape(-1, n_states):
