@@ -296,7 +296,7 @@ def taken(make: Any, row: Row) -> bool:
         not is_utf8(each)
         if isinstance(each, str)
         else isinstance(each, np.timedelta64 | tuple)  # it sorts what is mixed
-        or (isinstance(each, int | np.integer | np.longdouble) and abs(each) >= 2**53)
+        or (isinstance(each, np.longdouble) and abs(each) >= 2**53)
         for each in row
     )
 
