@@ -677,6 +677,15 @@ def test_folders(tmp_path):
         read_log(tmp_path, SCHEMA)
 
 
+@pytest.mark.needs("pyarrow")
+def test_names_of_files_need_not_be_in_utf8(tmp_path):
+    """A folder with such a name among its files could not be read, and Arrow's error was shown."""
+    parquet(ROWS[:3], tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").rename(tmp_path / "\udcff.parquet")
+    parquet(ROWS[3:], tmp_path / "a.parquet")
+    same(read_log(tmp_path, SCHEMA), read(ROWS))
+
+
 def test_sources_that_are_none(tmp_path):
     with pytest.raises(ValueError, match=r"source must be a file's path.*got builtins\.list"):
         read_log(ROWS, SCHEMA)

@@ -85,6 +85,32 @@ def test_a_link_that_no_folder_can_be_made_of_is_refused_unspent(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_the_data_are_never_written_over(folder: Path, name: str) -> None:
+    """With --force the release took the place of the records, and the next read it as data."""
+    arguments, files = COMMANDS[name]
+    data = folder / "out" / files[0]
+    data.parent.mkdir()
+    Path("people.csv").rename(data)
+    before = data.read_bytes()
+    given = [each.replace("people.csv", f"out/{files[0]}") for each in arguments]
+    result = run(*given, "--out", "out", "--force", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert f"{files[0]} there is read by the command" in said(result)
+    assert data.read_bytes() == before
+    assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.needs("bokeh")
+def test_a_name_of_the_data_need_not_be_in_utf8(folder: Path) -> None:
+    """The page for researchers, which has the command, ended with an error of its encoding."""
+    Path("people.csv").rename("\udcff.csv")
+    arguments = ["histogram", "\udcff.csv", *COMMANDS["histogram"][0][2:], "--out", "out"]
+    assert run(*arguments, "--ledger", "book.sqlite").exit_code == 0
+    assert run("report", "out", "--for", "researcher").exit_code == 0
+    assert "\\udcff.csv" in Path("out/report-researcher.html").read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> None:
     """JSON spells half of a surrogate pair, and no file of UTF-8 holds it: it is no category."""
     columns = {

@@ -212,7 +212,16 @@ def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Part
 
 def _parquet_file(path: Path) -> Any:
     parquet = import_module("pyarrow.parquet")
-    return _undamaged(path, lambda: parquet.ParquetFile(path))
+    return _undamaged(path, lambda: parquet.ParquetFile(_opened(path)))
+
+
+def _opened(path: Path) -> Any:
+    """Return a path, or what is in the file where Arrow takes no such name: it is not in UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return _pyarrow().BufferReader(path.read_bytes())
+    return path
 
 
 def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[Any]:
