@@ -63,8 +63,8 @@ def read_records(
     -------
     pandas.DataFrame
         Categories as pandas' categorical type, or as objects where they are of several kinds or
-        floats do not keep their digits, missing where a field is none of them; bins as numbers, missing where a field is none.
-        `Schema.encode` decides what becomes of those.
+        floats do not keep their digits, missing where a field is none of them; bins as numbers,
+        missing where a field is none. `Schema.encode` decides what becomes of those.
 
     Raises
     ------

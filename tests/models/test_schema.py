@@ -288,7 +288,7 @@ def test_large_unsigned_numbers_are_not_negative_ones() -> None:
 def test_no_record_decides_whether_large_categories_are_refused(of_another: list[object]) -> None:
     """One decimal makes floats of all; without it they were read."""
     series = pd.Series([0, 2**53, *of_another], dtype=object).astype("category")
-    with pytest.raises(ValueError, match="whole numbers of 64 bits, .* got type category"):
+    with pytest.raises(ValueError, match=r"whole numbers of 64 bits, .* got type category"):
         Categories((0, 2**53), other=True).encode(series)
 
 
