@@ -18,7 +18,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.accounting import Ledger
+from privrl.accounting import Budget, Ledger
 from privrl.cli import app
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost
@@ -98,6 +98,16 @@ def test_the_data_are_never_written_over(folder: Path, name: str) -> None:
     assert f"{files[0]} there is read by the command" in said(result)
     assert data.read_bytes() == before
     assert not Ledger("book.sqlite").is_there
+
+
+def test_no_export_is_written_over_the_ledger(folder: Path) -> None:
+    """It was, with --force, and what had been spent was lost."""
+    book = Ledger(folder / "book.sqlite")
+    book.set_budget("people", Budget(1.0))
+    result = run("ledger", "export", "--out", "book.sqlite", "--force", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "book.sqlite there is read by the command" in said(result)
+    assert Ledger(folder / "book.sqlite").verify()
 
 
 @pytest.mark.needs("bokeh")
