@@ -299,12 +299,20 @@ def test_growth_is_drawn_and_told() -> None:
     found = {"points": points, "load": [0.0, 1.0]}
     assert growth.table(found).count("| 1.00 | 2 to 2 |") == len(growth.CURVES)
     figure = growth.draw(found)
-    assert len(figure.axes) == 9
+    assert len(figure.axes) == 10
     assert all(axes.get_title(loc="left") and axes.lines for axes in figure.axes)
 
 
-@pytest.mark.parametrize("number", range(len(growth.CURVES)))
-def test_each_curve_can_be_measured(number) -> None:
-    curve = growth.CURVES[number]
+DASK = pytest.mark.needs("distributed", "pyarrow")
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        pytest.param(curve, marks=DASK if "Dask" in curve.name else (), id=str(number))
+        for number, curve in enumerate(growth.CURVES)
+    ],
+)
+def test_each_curve_can_be_measured(curve) -> None:
     if "cells" not in curve.along:  # whose jobs other tests run
         curve.make(curve.sizes[0])()

@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -95,21 +96,23 @@ def _sparse(states: int, actions: int = 10, horizon: int = 50) -> Task:
     )
     agent = SparsePSRL(setup, episodes=episodes)
     following = rng.integers(0, states, (states, actions, 4))
-    state = np.empty((horizon + 1, episodes), np.intp)
-    action = rng.integers(0, actions, (horizon, episodes))
-    state[0] = rng.integers(0, states, episodes)
-    for step in range(horizon):
-        way = rng.integers(0, 4, episodes)
-        state[step + 1] = following[state[step], action[step], way]
+    reward = rng.random((states, actions))
     agent.begin_episode(0)
-    agent.observe_steps(
-        state[:-1],
-        action,
-        rng.random((states, actions))[state[:-1], action],
-        state[1:],
-        observed=np.ones(action.shape, np.bool_),
-        terminated=np.zeros(action.shape, np.bool_),
-    )
+    for _ in range(50):  # parts, which take less memory than what is measured
+        state = np.empty((horizon + 1, episodes // 50), np.intp)
+        action = rng.integers(0, actions, (horizon, episodes // 50))
+        state[0] = rng.integers(0, states, episodes // 50)
+        for step in range(horizon):
+            way = rng.integers(0, 4, episodes // 50)
+            state[step + 1] = following[state[step], action[step], way]
+        agent.observe_steps(
+            state[:-1],
+            action,
+            reward[state[:-1], action],
+            state[1:],
+            observed=np.ones(action.shape, np.bool_),
+            terminated=np.zeros(action.shape, np.bool_),
+        )
 
     def run() -> None:
         agent.begin_episode(1)
@@ -154,13 +157,41 @@ def _stream(factorisation: Any, updates: int) -> Task:
     return run
 
 
-def _histogram(records: int) -> Task:
+def _histogram(records: int = 1_000_000, bins: int = 100) -> Task:
     from privrl.accounting import ApproxDP  # noqa: PLC0415
     from privrl.models import histogram  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
     values = rng.normal(45, 15, records)
-    return lambda: histogram(values, 100, (0, 100), target=ApproxDP(1, 1e-5), rng=rng)
+    return lambda: histogram(values, bins, (0, 100), target=ApproxDP(1, 1e-5), rng=rng)
+
+
+def _files(records: int) -> Task:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from distributed import Client  # noqa: PLC0415
+
+    from privrl.accounting import ApproxDP  # noqa: PLC0415
+    from privrl.data import Categories, Schema  # noqa: PLC0415
+    from privrl.models import PrivateNaiveBayes, read_partitioned_records  # noqa: PLC0415
+
+    rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
+    names = ("a", "b", "c", "ill")
+    for start in range(0, records, 1_000_000):
+        size = min(1_000_000, records - start)
+        columns = {name: rng.integers(0, 2, size, np.int8) for name in names}
+        pq.write_table(pa.table(columns), f"{folder.name}/{start}.parquet")
+    schema = Schema({name: Categories([0, 1]) for name in names})
+
+    def run() -> None:
+        with Client(
+            processes=False, threads_per_worker=1, n_workers=1, dashboard_address=None
+        ) as c:
+            model = PrivateNaiveBayes(schema, classes="ill", target=ApproxDP(1, 1e-5))
+            model.fit(read_partitioned_records(folder.name, schema, c))
+        folder.cleanup()
+
+    return run
 
 
 def _naive_bayes(features: int) -> Task:
@@ -202,7 +233,10 @@ CURVES = (
           "its matrices, of n² numbers, made once and remembered; buffered, which has none, is the "
           "default above 1,000"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
-    Curve("naive Bayes", "features", (3, 10, 30, 100, 300), _naive_bayes),
+    Curve("naive Bayes of a folder, by Dask", "records", (10**6, 10**7, 10**8), _files),
+    Curve("histogram of 1,000,000 records", "bins", tuple(10**k for k in range(1, 7)),
+          lambda n: _histogram(bins=n)),
+    Curve("naive Bayes", "features", (3, 10, 30, 100, 300, 1000), _naive_bayes),
     Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep,
           "each cell is calibrated and trained by itself"),
 )  # fmt: skip
@@ -293,8 +327,8 @@ def _time(seconds: float) -> str:
 
 def draw(found: dict[str, Any]) -> Figure:
     """Return small multiples of time against size, with the exponent at each line's end."""
-    figure = Figure(figsize=(10.0, 7.2), layout="constrained")
-    grid = figure.subplots(3, 3)
+    figure = Figure(figsize=(8.0, 11.0), layout="constrained")
+    grid = figure.subplots(5, 2)
     alongs = list(dict.fromkeys(curve.along for curve in CURVES))
     for axes, along in zip(grid.flat, alongs, strict=True):
         there = [

@@ -135,13 +135,15 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Cells:
-    """The cells of some records, which no log of a worker shows."""
+    """The cells of some records in few bytes each, which no log of a worker shows."""
 
     codes: IntArray
 
 
 def _read(path: Path, schema: Schema) -> _Cells:
-    return _Cells(schema.encode(parquet_table(path, schema.names)))
+    codes = schema.encode(parquet_table(path, schema.names))
+    largest = max((column.size for column in schema.columns.values()), default=1)
+    return _Cells(codes.astype(np.min_scalar_type(largest)))
 
 
 def _columns(part: _Cells, places: Sequence[int]) -> _Cells:
@@ -149,7 +151,7 @@ def _columns(part: _Cells, places: Sequence[int]) -> _Cells:
 
 
 def _tables(part: _Cells, tables: Callable[..., Sequence[FloatArray]], *public: Any) -> Any:
-    return list(tables(part.codes, *public))
+    return list(tables(part.codes.astype(np.intp), *public))
 
 
 def _length(codes: IntArray) -> list[FloatArray]:

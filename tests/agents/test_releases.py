@@ -317,15 +317,15 @@ def test_an_interrupt_at_any_line_shares_no_noise(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("error", "start"), [(KeyboardInterrupt, 1), (MemoryError, 14), (ValueError, 27)]
+    ("error", "start"), [(KeyboardInterrupt, 1), (MemoryError, 12), (ValueError, 23)]
 )
 @pytest.mark.parametrize("life", LIVES)
 @pytest.mark.parametrize("kind", MAKE)
 def test_an_exception_at_many_lines_shares_no_noise(
     kind: str, life: str, error: type[BaseException], start: int, folder: Path
 ) -> None:
-    """Three errors start at different lines, so about every thirteenth line is struck.
+    """Three errors start at different lines, so about every eleventh line is struck.
 
     All lines with all errors take an hour where the disk is slow.
     """
-    interrupt_everywhere(folder, kind, life, error, each=True, nth=40, start=start)
+    interrupt_everywhere(folder, kind, life, error, each=True, nth=33, start=start)

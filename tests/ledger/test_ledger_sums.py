@@ -244,6 +244,38 @@ def test_relations_are_never_mixed(book: Ledger) -> None:
     assert total(book).pure == 1
 
 
+def test_relations_of_one_name_share_its_budget(book: Ledger) -> None:
+    """A budget knows its relation by name: each relation of that name had the whole of it."""
+    namesake = Relation("replace one record", {"counts": [(1, -1)], "other": [(1,)]})
+    book.set_budget("d", Budget(1.0), UNIT)
+    book.accountant("d").compose(laplace(0.5))
+    other = book.accountant("d")
+    with pytest.raises(BudgetExceeded, match="from 50 % to 125 %"):
+        other.compose(LaplaceCost(scale=2 / 0.75, relation=namesake))
+    other.compose(LaplaceCost(scale=2 / 0.5, relation=namesake))
+    assert other.receipt is not None
+    assert other.receipt.after.pure == 1
+    (account,) = book.accounts()
+    assert account.total == other.receipt.after
+    told = account.total.epsilon(1e-5)
+    assert other.epsilon(1e-5) == book.accountant("d", UNIT).epsilon(1e-5) == told
+    with pytest.raises(BudgetExceeded, match="from 100 %"):
+        book.accountant("d").compose(laplace(1e-9))
+
+
+def test_agents_for_tables_and_for_numbers_share_a_budget(book: Ledger) -> None:
+    """Both hide a replaced step, and each had spent the whole budget of it."""
+    book.set_budget("d", Budget(1.5, 1e-5))
+    numbers, table = gym.make("MountainCar-v0"), gym.make("FrozenLake-v1")
+    first = PSRL.private(numbers, epsilon=1, episodes=20, accountant=book.accountant("d"))
+    first.learn(2)
+    second = PSRL.private(table, epsilon=1, episodes=20, accountant=book.accountant("d"))
+    with pytest.raises(BudgetExceeded, match="'replace one step, rewards paid on arrival'"):
+        second.learn()
+    (account,) = book.accounts()
+    assert account.total.releases == 1
+
+
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
     book.set_budget("d", Budget(1.0), UNIT)
     with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
@@ -453,6 +485,7 @@ SPELLINGS = [
     ("ab", "a\u034fb"),  # an invisible mark
     ("ab", "a\u3164b"),  # an invisible letter
     ("ab", "a\ufe0fb"),
+    ("ab", "ab\u2800"),  # Braille without dots
 ]
 
 

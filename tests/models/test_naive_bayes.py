@@ -419,7 +419,8 @@ def test_a_replaced_record_changes_every_table_as_paid_for(monkeypatch):
 
 def test_nothing_of_the_records_is_kept():
     """A pickle is as large for a hundred times the records, and holds no exact count."""
-    models = [made().fit(*records(n)) for n in (500, 50_000)]
+    # The first model of a process shares one more object between its parts than later ones do.
+    _, *models = [made().fit(*records(n)) for n in (500, 500, 50_000)]
     short, long = (len(pickle.dumps(model)) for model in models)
     assert abs(long - short) < 50
     X, y = records()

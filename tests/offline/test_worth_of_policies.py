@@ -90,11 +90,12 @@ def test_without_noise_a_plan_is_worth_what_it_earns_in_the_log(seed: int) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_bounds_are_how_far_counts_take_it(noise: float) -> None:
-    """Logs drawn again and again: values vary by what bounds say.
+@pytest.mark.parametrize(("noise", "least"), [(0.0, 0.8), (1.0, 0.5)])
+def test_bounds_are_how_far_counts_take_it(noise: float, least: float) -> None:
+    """Logs drawn again and again: values vary by what bounds say, or less.
 
-    Of 300 draws a deviation is off by 4 % in the mean, so by 20 % with a chance of 1e-6.
+    Of 300 draws a deviation is off by 4 % in the mean, so by 20 % with a chance of 1e-6. With
+    noise, upper bounds also hold for the best that it may hide, so they are up to twice as far.
     """
     world, rng = small_ward(0), np.random.default_rng(0)
     even = world.behaviour("uniform")
@@ -110,7 +111,7 @@ def test_bounds_are_how_far_counts_take_it(noise: float) -> None:
         told = value_in_counts(log, counts, belief, action)
         values.append(told.value)
         widths.append((told.upper - told.value) / DEVIATIONS)
-    assert 0.8 < np.std(values) / np.sqrt(np.mean(np.square(widths))) < 1.2
+    assert least < np.std(values) / np.sqrt(np.mean(np.square(widths))) < 1.2
 
 
 def test_what_is_not_known_pays_nothing() -> None:
