@@ -342,7 +342,6 @@ class Checkpointed(Observer):
     accountant: KeepsJournal = fixed()
     _sampler: Sampler
     _noise: np.random.Generator
-    _lock: RLock
     _draws: int
     _entered: Draws | None
     _half_done: str | None

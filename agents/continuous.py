@@ -29,7 +29,7 @@ from privrl.continuous.online import Belief, order_for
 from privrl.continuous.planning import MOST_ON_GRID, Grid, check_plannable
 from privrl.continuous.policy import ContinuousPolicy
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
-from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
@@ -103,11 +103,6 @@ class ContinuousAgent:
     accountant : KeepsJournal, optional
         Is charged before the first draw, which pays for all.
 
-    Attributes
-    ----------
-    episodes_done, draws : int
-        So far.
-
     Raises
     ------
     ValueError
@@ -143,6 +138,9 @@ class ContinuousAgent:
             )
         check_plannable(schema)
         self._by_episode = isinstance(relation, ReplaceEpisode)
+        self._unit = "an episode" if self._by_episode else "a step of an episode"
+        if isinstance(relation, ReplaceTransition):
+            self._unit = "the next state of a step"
         if isinstance(relation, ReplaceEpisode) and relation.horizon < horizon:
             raise ValueError(
                 f"relation must be about episodes of at least {horizon} steps, got "
@@ -173,7 +171,7 @@ class ContinuousAgent:
         self._choose: _Choose | None = None
         self._random, self._repeats, self._action = True, False, -1
         self._step, self._ended = 0, True
-        self.episodes_done = self.draws = 0
+        self._episode = self._draws = 0
         self.env: Ranged | None = None
 
     def __repr__(self) -> str:  # of nothing private
@@ -215,6 +213,16 @@ class ContinuousAgent:
         )
         agent.env = ranged
         return agent
+
+    @property
+    def episodes_done(self) -> int:
+        """Number of episodes begun so far."""
+        return self._episode
+
+    @property
+    def draws(self) -> int:
+        """Number of draws so far."""
+        return self._draws
 
     @property
     def policy(self) -> ContinuousPolicy:
@@ -296,7 +304,7 @@ class ContinuousAgent:
             self._random = early or not self._belief.is_solid
             self._repeats = self._belief.far_is_good and episode % 2 == 1
             self._action, self._step, self._ended = -1, 0, False
-            self.episodes_done = episode + 1
+            self._episode = episode + 1
 
     def end(self) -> None:
         """Draw and plan once more, after the last planned episode; the episode is over."""
@@ -344,14 +352,16 @@ class ContinuousAgent:
             raise ValueError(
                 f"reward_range must hold every reward, and one is outside {low:g},{high:g}."
             )
+        # All conversions come before the checks: one could run code that observes as well.
+        terminated = bool(seen.terminated)
         with self._lock:
             if self._ended or self._step >= self.horizon:
                 raise ValueError(
                     f"an episode has at most {self.horizon} steps and none after its end; call "
                     "begin_episode first."
                 )
-            self._step, self._ended = self._step + 1, bool(seen.terminated)
-            step = (self.episodes_done, state, action, float(reward), after, self._ended)
+            self._step, self._ended = self._step + 1, terminated
+            step = (self._episode, state, action, float(reward), after, self._ended)
             self._steps.append(step)
 
     def guarantee(self) -> dict[str, Any]:
@@ -378,7 +388,7 @@ class ContinuousAgent:
         else:
             budget = {"epsilon": said["epsilon"], "order": said["order"]}
         return privacy_statement(
-            unit="an episode" if self._by_episode else "a step of an episode",
+            unit=self._unit,
             relation=said["relation"],
             released="moments of features and changes of state, with discrete Gaussian noise",
             randomness=said["randomness"],
@@ -412,10 +422,15 @@ class ContinuousAgent:
                 self._steps, self._half_done = steps, None
             raise
         (seen,) = made
-        self.draws += 1
-        self._belief = self._belief.after(
-            seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
-        )
+        try:
+            self._draws += 1
+            self._belief = self._belief.after(
+                seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
+            )
+        except BaseException as error:
+            error.add_note("The budget was charged for this release, and it is lost.")
+            raise
+        self._half_done = None  # planning is free, and an interrupt leaves the plan before
         if self._belief.batches > 1:
             worth = self._belief.worth(discount=_DISCOUNT, horizon=self.horizon)
             self._policy = ContinuousPolicy(
@@ -427,7 +442,6 @@ class ContinuousAgent:
                 statement=self._statement(),
             )
             self._choose = _Choose(self._policy)
-        self._half_done = None
 
     @property
     def _ranges(self) -> FloatArray:

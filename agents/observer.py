@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from itertools import chain
 from operator import index as as_int
+from threading import RLock
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -163,7 +164,7 @@ class Observer:
         self.n_states, self.n_actions = setup.n_states, setup.n_actions
         self.horizon, self.batch_shape = setup.horizon, setup.batch_shape
         self.terminates, self.support = setup.terminates, setup.support
-        self._rng, self._made_in = as_rng(setup.rng), this_process()
+        self._rng, self._made_in, self._lock = as_rng(setup.rng), this_process(), RLock()
         if setup.rewards is None:
             raise ValueError("rewards must be a reward model, such as HatRewards, got None.")
         self._rewards = setup.rewards.fresh()
@@ -196,15 +197,8 @@ class Observer:
                 f"observe is for a single run, this agent has batch_shape={self.batch_shape}; "
                 "use observe_counts."
             )
-        if self._step >= self.horizon:
-            raise ValueError(
-                f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
-                "begin_episode first."
-            )
-        if self._ended:
-            raise ValueError(
-                "an episode has no step after the one that terminated it; call begin_episode first."
-            )
+        # All checks of the episode, and the change of it, come at once, after all conversions: what
+        # runs in between, such as another thread, could record a step too many.
         state, action, reward, next_state, terminated = seen
         if not (
             type(state) is type(action) is type(next_state) is int
@@ -218,15 +212,26 @@ class Observer:
             raise _no_such("action", self.n_actions)
         if not 0 <= next_state < self.n_states:
             raise _no_such("next_state", self.n_states)
-        if self._damped and self._here not in (-1, state):
-            raise ValueError(
-                "state must be the next_state of the step before in an episode; pass every step to "
-                "the agent, and call begin_episode at the start of each episode."
-            )
-        # The data come last: an interrupt may lose a step, but not its position in the episode.
-        self._step, self._here, self._ended = self._step + 1, next_state, terminated
-        # A plain tuple, which the garbage collector can untrack.
-        self._new.steps.append((state, action, reward, next_state, terminated))
+        with self._lock:
+            if self._step >= self.horizon:
+                raise ValueError(
+                    f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
+                    "begin_episode first."
+                )
+            if self._ended:
+                raise ValueError(
+                    "an episode has no step after the one that terminated it; call begin_episode "
+                    "first."
+                )
+            if self._damped and self._here not in (-1, state):
+                raise ValueError(
+                    "state must be the next_state of the step before in an episode; pass every "
+                    "step to the agent, and call begin_episode at the start of each episode."
+                )
+            # The data come last: an interrupt may lose a step, but not its position.
+            self._step, self._here, self._ended = self._step + 1, next_state, terminated
+            # A plain tuple, which the garbage collector can untrack.
+            self._new.steps.append((state, action, reward, next_state, terminated))
 
     def observe_counts(
         self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
@@ -254,7 +259,7 @@ class Observer:
         """
         counts, reward = plain_array("counts", counts), plain_array("reward", reward)
         ends = None if ends is None else plain_array("ends", ends)
-        old, table = self._new, self._new.transitions.shape
+        table = self._new.transitions.shape
         if ends is not None:
             fits = ends.shape == (self.n_states,) and ends.dtype == np.bool_
             if not (self.terminates and self.support is None and fits):
@@ -289,9 +294,11 @@ class Observer:
         if ends is not None:
             over = floats[..., ends].sum(axis=-1, keepdims=True)
             floats = np.concatenate([np.where(ends, 0.0, floats), over], axis=-1)
-        transitions, paid = old.transitions.plus_table(floats), old.paid.plus_table(encoded)
-        check_total(transitions.total.max())
-        self._new = _New(transitions, paid, old.steps)
+        with self._lock:  # or a draw of another thread could release what is added to, twice
+            old = self._new
+            transitions, paid = old.transitions.plus_table(floats), old.paid.plus_table(encoded)
+            check_total(transitions.total.max())
+            self._new = _New(transitions, paid, old.steps)
 
     def check_covers_arrival(self) -> None:
         """Check that the guarantee covers rewards that depend on the next state.
@@ -399,7 +406,8 @@ class Observer:
         if self.support is not None:
             following = self.support.columns(state, action, following)
         row = (run * self.n_states + state) * self.n_actions + action
-        self._new = self._with_steps(row, following, encoded, self._new.steps)
+        with self._lock:  # as in observe_counts
+            self._new = self._with_steps(row, following, encoded, self._new.steps)
 
     def _begin(self) -> None:
         """Start a new episode."""

@@ -98,7 +98,8 @@ class PolicyMechanism(Mechanism[FloatArray]):
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         mixed = (1 - self.mixing) * data + self.mixing / self.n_actions
-        return self._rows.release(mixed / mixed.sum(-1, keepdims=True), rng)
+        # Not divided by its sum: where that is below 1 by rounding, changes would be larger.
+        return self._rows._draw(mixed, rng)
 
     @classmethod
     def calibrated(

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class QLearning(TabularAgent):
     """Epsilon-greedy Q-learning (Watkins, 1989).
 
-    It keeps neither a model nor counts, and is not private: every budget refuses it. One table
+    It keeps neither a model nor counts, and is not private: every budget refuses its first episode,
+    and it neither acts, learns nor has a policy before that. One table
     serves all steps, as in Gymnasium's tutorials. Values are discounted by ``1 − 1 / H`` and start
     at 0. The learning rate of the n-th visit is ``(H + 1) / (H + n)`` (Jin, Allen-Zhu, Bubeck and
     Jordan, 2018). The probability of a random action falls from 1 to 0 over the first half of the
@@ -68,6 +69,7 @@ class QLearning(TabularAgent):
     @property
     def policy(self) -> IntArray:
         """The greedy actions, shape (..., H, S), equal at every step."""
+        self._check_charged()
         best = self._values.argmax(axis=-1).reshape(*self.batch_shape, 1, self.n_states)
         return np.repeat(best, self.horizon, axis=-2)
 
@@ -81,11 +83,13 @@ class QLearning(TabularAgent):
         del step
         if self.batch_shape:
             raise ValueError("act is for a single run; train batches with play.")
+        self._check_charged()
         check_index("state", state, self.n_states)
         return int(self._choose(np.array([state]))[0])
 
     def observe(self, seen: Transition) -> None:
         """Learn from one step of a single run."""
+        self._check_charged()
         check_index("state", seen.state, self.n_states)
         check_index("action", seen.action, self.n_actions)
         check_index("next_state", seen.next_state, self.n_states)
@@ -140,6 +144,14 @@ class QLearning(TabularAgent):
                     break
             tell(episode, earned[episode - first])
         return list(range(first, first + episodes)), earned.reshape(episodes, *self.batch_shape)
+
+    def _check_charged(self) -> None:
+        """Check that an accountant without a budget has let the agent begin."""
+        if not self._draws:
+            raise ValueError(
+                "agent must begin an episode first, which charges its accountant: it is not "
+                "private, and a budget refuses it; call begin_episode."
+            )
 
     def _choose(self, state: IntArray) -> IntArray:
         values = self._values[self._runs, state]

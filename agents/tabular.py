@@ -7,7 +7,6 @@ tables alone. Subclasses differ in how they plan.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -104,7 +103,7 @@ class TabularAgent(Checkpointed, ABC):
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy as lists, for fast lookup
-        self._noise, self._lock = noise_of(self._rng), RLock()
+        self._noise = noise_of(self._rng)
         self._entered: Draws | None = None
         self._half_done: str | None = None  # an operation that did not finish
         self.episodes_done = 0
@@ -285,7 +284,7 @@ class TabularAgent(Checkpointed, ABC):
         because the state of charges and noise is unknown. `load` restores the last checkpoint.
         """
         self._check_made_here()
-        with self._lock:  # two threads must not share a draw's number
+        with self._lock:  # two threads must share neither a draw's number nor its records
             self._check_whole()
             self._begin_episode(episode)
 

@@ -100,16 +100,21 @@ def run(
             f"callback must be callable with a Stretch, got {shown(callback)}; "
             "privrl.experiments.callbacks has some."
         )
+    with agent._lock:  # one at a time: a draw of another thread could divide an episode
+        return _run(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+
+
+def _run(
+    agent: TabularAgent, env: Environment, episodes: int, rng: np.random.Generator, **kept: Any
+) -> Earned:
     if isinstance(env, TabularMDP):
-        starts, rewards = learn_counts(
-            agent, env, episodes, rng, callback=callback, checkpoint=checkpoint
-        )
+        starts, rewards = learn_counts(agent, env, episodes, rng, **kept)
         last = starts[0] + episodes
         draws = np.searchsorted(agent.schedule.starts(last), starts, side="right")
         return Earned(starts, last, rewards.reshape(len(starts), -1), draws)
     if isinstance(env, VectorEnv):
-        return _side_by_side(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
-    return _one_by_one(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+        return _side_by_side(agent, env, episodes, rng, **kept)
+    return _one_by_one(agent, env, episodes, rng, **kept)
 
 
 def _one_by_one(

@@ -49,14 +49,15 @@ _SIMULATED = (
 def training(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a run of training."""
     statement, spec = found.statement, found.statement["spec"]
-    method = spec["method"]
+    method = spec.get("method")
+    kind = "that learns from numbers" if method is None else method["label"]
     page = parse_json(found.files["policy.json"].decode())
     policy = Policy.from_dict(page) if "states" in page else None  # or one for continuous states
     length = "" if policy is None else f" of at most {policy.horizon} steps"
     sections = [
         Section.of(
             "Summary",
-            f"An agent ({method['label']}) was trained on {spec['env']} for "
+            f"An agent ({kind}) was trained on {spec['env']} for "
             f"{spec['episodes']:,} episodes{length}. Its last policy was released.",
         ),
         promise(
@@ -68,7 +69,7 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     if worth is not None:
         sections.append(_worth(worth))
     if "record.csv" in found.files:
-        drawn = learner(method["agent"], method["sampler"])
+        drawn = learner(*([method["agent"], method["sampler"]] if method else ["", ""]))
         sections.append(_learned(_frame(found.files["record.csv"]), worth, drawn))
     if policy is None:
         return f"Private training: {spec['env']}", sections

@@ -167,6 +167,18 @@ class _State:
         known = [budget for budget in each if budget is not None]
         return strictest(known) if known and len(known) == len(each) else None
 
+    def spent(self, dataset: str, relation: str) -> Amount:
+        """Return the spends under all relations of a name: at least those under each of them.
+
+        Budgets know relations by their names. One name may have several definitions: an agent for
+        numbers and one for tables hide the same step, by changes of other tables.
+        """
+        total = Amount.nothing(self.orders)
+        for (name, _), account in self.accounts.items():
+            if name == dataset and account.relation == relation:
+                total += account.total
+        return total
+
     def relations(self, dataset: str) -> tuple[str | None, ...]:
         """Return the relations for which a name has a budget; None means every other relation."""
         spellings = self.budgets.get(dataset, {}).values()
@@ -349,8 +361,7 @@ class Ledger:
                 "alone": alone,
                 "curve": digest_of(curve),
             }
-            before = state.accounts.get(key)
-            total = Amount.nothing(state.orders) if before is None else before.total
+            total = state.spent(dataset.name, str(relation))
             amount = _amount(entry, curve, state.orders)
             after = total + amount
             budget = self._check_budget(state, entry, total, after, cost)
@@ -475,9 +486,18 @@ class Ledger:
         return None if found is None else _with_budget(found, state)
 
     def accounts(self) -> tuple[Account, ...]:
-        """Return the spends of each data set under each relation, in order of first entry."""
-        state = self._read()
-        return tuple(_with_budget(each, state) for each in state.accounts.values())
+        """Return the spends of each data set under each relation, in order of first entry.
+
+        Relations of one name are added up, as for a budget.
+        """
+        state, known = self._read(), dict[Key, Account]()
+        for (name, _), each in state.accounts.items():
+            key = name, each.relation
+            before = known.get(key, each)
+            first, last = min(before.first, each.first), max(before.last, each.last)
+            total = state.spent(*key)
+            known[key] = _with_budget(replace(each, total=total, first=first, last=last), state)
+        return tuple(known.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
         """Return budgets by data set and relation; None means every other relation."""
@@ -809,8 +829,7 @@ class LedgerAccountant(KeepsJournal):
         for cost, count in zip(costs, counts, strict=True):  # in the ledger they are
             charged += amount_of(cost, count, orders, self._delta)
             self._relation = cost.relation
-        account = self._account()
-        total = Amount.nothing(orders) if account is None else account.total
+        total = self._total()
         there = total.covers(charged) and (known is None or total.covers(known))
         self._known = total if there else Amount.unknown(orders)
 
@@ -822,15 +841,14 @@ class LedgerAccountant(KeepsJournal):
         guarantee is the budget. Costs charged through this accountant count even after the ledger
         forgets them. The result is infinite if the costs are unknown.
         """
-        delta, account, known = check_delta(delta), self._account(), self._known
-        totals = [] if account is None else [account.total]
+        delta, known = check_delta(delta), self._known
+        there = self._relation is not None and self._ledger.is_there
+        totals = [self._total()] if there else []
         totals += [] if known is None else [known]
         return np.asarray(max((total.epsilon(delta) for total in totals), default=0.0))
 
-    def _account(self) -> "Account | None":
-        if self._relation is None or not self._ledger.is_there:
-            return None
-        return self._ledger.account(self._dataset.name, self._relation)
+    def _total(self) -> Amount:
+        return self._ledger._read().spent(self._dataset.name, str(self._relation))
 
     def _spent_in_words(self) -> str:
         delta = DEFAULT_DELTA if self._delta is None else self._delta

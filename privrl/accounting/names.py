@@ -15,13 +15,14 @@ from privrl.files.shown import shown
 
 LONGEST: Final = 100  # characters of a name
 
-# Default_Ignorable_Code_Point, without those of the categories C, which no name may have.
+# Default_Ignorable_Code_Point, without those of the categories C, which no name may have, and the
+# pattern of Braille without dots.
 _INVISIBLE: Final = frozenset(
     map(
         chr,
         (
             *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F),
-            *(0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)),
+            *(0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)),
         ),
     )
 )

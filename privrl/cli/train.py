@@ -108,6 +108,10 @@ def train(
         result = run_training(spec, callback=lambda told: on_progress(told.done), checkpoint=kept)
     from privrl.agents import Policy
 
+    said = spec.to_dict()
+    if not isinstance(result.policy, Policy):  # what learned from numbers has no such settings
+        del said["method"]
+        options = {name: value for name, value in options.items() if name not in vars(method)}
     pictures = {}
     if isinstance(result.policy, Policy):
         policy = {"policy.json": _files.text_writer(result.policy.to_text())}
@@ -132,7 +136,7 @@ def train(
         },
         (
             "train.json",
-            {"command": command_line("train", own | options), "spec": spec.to_dict()}
+            {"command": command_line("train", own | options), "spec": said}
             | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
         ),
     )

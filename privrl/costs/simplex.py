@@ -22,14 +22,25 @@ from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray, bregman_lgamma, lgamma_excess
 from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward
 
+#: By how much rounding may increase a change: that of an average of numbers up to 1, and that of
+#: its product with a weight, in units of the weight; see `privrl.mechanisms.SimplexMechanism`.
+_ROUNDING = 2.0**-50
+
 
 def simplex_relation(distance: float, n_vectors: int = 1) -> Relation:
-    """Return SIM's relation, for the average of ``n_vectors``; see `SimplexCost`."""
-    change = distance / (2 * n_vectors)
+    """Return SIM's relation, for the average of ``n_vectors``; see `SimplexCost`.
+
+    It includes what rounding may add to a change.
+    """
+    change = _change(distance, n_vectors)
     name = f"move {exact(distance / 2)} between two sensitive components of one vector"
     if n_vectors > 1:
         name += f" of {n_vectors}"
     return Relation(name, {"counts": [(change, -change)]})
+
+
+def _change(distance: float, n_vectors: int) -> float:
+    return math.nextafter(distance / (2 * n_vectors) + _ROUNDING, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +178,7 @@ class SimplexCost(InHtml):
 
     def _parameters(self) -> tuple[float, float, float]:
         """Return the least concentration, the largest sum of two, and by how much one changes."""
-        change = self.distance / (2 * self.n_vectors)
+        change = _change(self.distance, self.n_vectors)
         return self.weight * self.eta, self.weight * (1 - self.eta_bar), self.weight * change
 
     def _log_delta(self, epsilon: ArrayLike) -> FloatArray:

@@ -232,16 +232,24 @@ def test_train_takes_it() -> None:
         train(agent, 7, 1)  # type: ignore[arg-type] # on purpose
 
 
-@pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(12)], ids=str)
+@pytest.mark.parametrize(
+    ("relation", "unit"),
+    [
+        (ReplaceStep(), "a step of an episode"),
+        (ReplaceTransition(), "the next state of a step"),  # it was stated as a step
+        (ReplaceEpisode(12), "an episode"),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("target", [RenyiDP(2, 1.0), ZeroConcentratedDP(0.1)], ids=str)
-def test_targets_and_relations_are_kept(relation: Any, target: Any) -> None:
+def test_targets_and_relations_are_kept(relation: Any, unit: str, target: Any) -> None:
     accountant = RdpAccountant(budget=target)
     agent: Any = PSRL.private(
         slide(), target=target, episodes=4, relation=relation, accountant=accountant, rng=0
     )
     agent.learn()
     said = agent.to_policy().statement
-    assert said["relation"] == str(relation)
+    assert (said["relation"], said["unit"]) == (str(relation), unit)
     assert agent.draws == len(agent.schedule.starts(4)) + 1
 
 
@@ -378,6 +386,57 @@ def test_a_draw_that_fails_midway_ends_the_agent(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     with pytest.raises(ValueError, match="failed midway"):
         agent.begin_episode(1)
+
+
+def test_an_interrupt_after_the_charge_says_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said nothing of the budget, and an interrupted plan ended the agent."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    agent = made()
+    agent.begin_episode(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Belief, "after", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            agent.begin_episode(1)
+    assert caught.value.__notes__ == ["The budget was charged for this release, and it is lost."]
+    with pytest.raises(ValueError, match="failed midway"):
+        agent.begin_episode(2)
+
+    agent = made()
+    agent.begin_episode(1)
+    draws = [each for each in agent.schedule.starts(agent.episodes) if each > 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(Belief, "worth", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.begin_episode(draws[0])
+    agent.end()
+    assert agent.policy.statement is not None
+
+
+def test_what_an_episode_is_cannot_be_assigned() -> None:
+    """With another number after each step, one episode contributed once for each."""
+    agent = made(relation=ReplaceEpisode(H))
+    agent.begin_episode(0)
+    for name in ("episodes_done", "draws"):
+        with pytest.raises(AttributeError):
+            setattr(agent, name, 5)
+
+
+def test_a_flag_that_observes_adds_no_step_beyond_the_horizon() -> None:
+    class Observes:
+        def __bool__(self) -> bool:
+            agent.observe(step)
+            return False
+
+    step, agent = ContinuousStep(np.zeros(2), 0, -1.0, np.zeros(2)), made()
+    agent.begin_episode(0)
+    for _ in range(H - 1):
+        agent.observe(step)
+    with pytest.raises(ValueError, match="at most 6 steps"):
+        agent.observe(step._replace(terminated=Observes()))  # type: ignore[arg-type]
+    assert len(agent._steps) == H
 
 
 def test_an_episode_is_in_one_batch_even_if_it_is_cut_by_a_draw() -> None:

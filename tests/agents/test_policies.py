@@ -146,13 +146,17 @@ def test_what_others_cost_is_no_promise() -> None:
     """A policy of raw rewards, or of nobody's, beside a release under the same accountant."""
     accountant = RdpAccountant()
     accountant.compose(GaussianCost(sigma=5.0, relation=ReplaceStep()))
-    raw = agent_of(QLearning, 4, 2, 5, episodes=9, accountant=accountant)
-    raw.observe(Transition(0, 1, 1.0, 2, False))
     given = agent_of(Oracle, 4, 2, 5, policy=np.zeros((5, 4), int), accountant=accountant)
     given.begin_episode(0)
-    for agent in (raw, given):
-        assert agent.to_policy().guarantee is None
-        assert agent.to_policy().to_dict()["shareable"] is False
+    assert given.to_policy().guarantee is None
+    assert given.to_policy().to_dict()["shareable"] is False
+    raw = agent_of(QLearning, 4, 2, 5, episodes=9, accountant=accountant)
+    raw.begin_episode(0)
+    raw.observe(Transition(0, 1, 1.0, 2, False))
+    told = raw.to_policy().guarantee
+    assert told is not None
+    assert told["epsilon_delta"] is None
+    assert raw.to_policy().to_dict()["shareable"] is False
 
 
 def test_without_a_promise_there_is_nothing_to_share() -> None:

@@ -55,6 +55,20 @@ def test_neighbours_move_as_far_as_the_cost_says() -> None:
     assert mixed.min() == pytest.approx(mechanism.cost.alpha / 10)
 
 
+def test_rows_that_miss_their_sum_move_no_farther(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divided by a sum that rounding had left below 1, they moved farther than is paid for."""
+    drawn = []
+    monkeypatch.setattr(
+        "privrl.mechanisms.simplex.posterior_rows",
+        lambda counts, *_: [drawn.append(counts.copy()), counts][1],
+    )
+    mechanism = PolicyMechanism(weight=10, n_actions=2, mixing=0.25, distance=1)
+    for row in ([0.25, 0.75 - 9e-10], [0.75, 0.25 - 9e-10]):
+        mechanism.release([row], np.random.default_rng(0))
+    moved = np.abs(drawn[0] - drawn[1]).max()
+    assert moved <= 10 * max(mechanism.cost.changes[0])
+
+
 def test_draws_are_policies_around_the_mixed_one() -> None:
     mechanism = PolicyMechanism(weight=50, n_actions=2, mixing=0.2)
     drawn = mechanism.release(

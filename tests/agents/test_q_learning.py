@@ -79,6 +79,25 @@ def test_every_budget_refuses_it() -> None:
     assert float(free.accountant.spent(2.0)) == np.inf
 
 
+def test_a_budget_refuses_it_on_every_path() -> None:
+    """It learned, acted and had a policy, if nobody began an episode."""
+    agent = learner(accountant=RdpAccountant(budget=RenyiDP(2, 1e6)))
+    with pytest.raises(BudgetExceeded):
+        agent.begin_episode(0)
+    with pytest.raises(BudgetExceeded):
+        agent.learn(1, env=MDP)
+    for use in (
+        lambda: agent.observe(Transition(2, 1, 0.8, 3)),
+        lambda: agent.act(0, 0),
+        lambda: agent.policy,
+        lambda: agent.predict(0),
+        agent.to_policy,
+    ):
+        with pytest.raises(ValueError, match="must begin an episode first"):
+            use()
+    assert not agent._values.any()
+
+
 @pytest.mark.slow
 def test_it_learns_what_is_near() -> None:
     """20 runs each; over seeds the figures below differ by less than 0.02."""

@@ -1,6 +1,7 @@
 """Saved policies whose states are numbers, played and watched from the command line."""
 
 import json
+import shlex
 from pathlib import Path
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from privrl.continuous import (
     fit_continuous_model,
     plan_continuous,
 )
+from privrl.experiments.training import TrainSpec
 from privrl.experiments.training.playing import moments, play_policy
 
 
@@ -137,6 +139,33 @@ def test_what_does_not_fit_is_refused(folder: Path, arguments: list[str], messag
     assert result.exit_code == 2, result.output
     assert message in said(result)
     assert "Traceback" not in result.output
+
+
+def test_a_run_without_bins_states_only_what_it_used(folder: Path) -> None:
+    """It listed the sampler, the schedule and more of a tabular agent, and so did its report."""
+    command = ["train", "--env", "MountainCar-v0", "--episodes", 4, "--horizon", 10]
+    assert run(*command, "--out", "run").exit_code == 0
+    statement = json.loads((folder / "run/train.json").read_text())
+    for name in ("agent", "sampler", "schedule", "alpha", "reward", "threshold", "support"):
+        assert f"--{name}" not in statement["command"]
+    assert "method" not in statement["spec"]
+    assert "sparse" not in json.dumps(statement["spec"])
+    spec = TrainSpec.from_dict(statement["spec"])
+    assert spec.takes_numbers
+    again = run(*shlex.split(statement["command"])[1:], "--out", "again")
+    assert again.exit_code == 0, again.output
+    assert json.loads((folder / "again/train.json").read_text())["spec"] == statement["spec"]
+    assert run("play", "run", "--episodes", 1).exit_code == 0
+    result = run("report", "run")
+    assert result.exit_code == 0, result.output
+    page = next((folder / "run").glob("*.html")).read_text()
+    assert "An agent (that learns from numbers) was trained" in page
+    assert "sparse PSRL" not in page
+    with_bins = [*command, "--bins", "4", "--out", "bins", "--episodes", 2]
+    assert run(*with_bins).exit_code == 0
+    statement = json.loads((folder / "bins/train.json").read_text())
+    assert statement["spec"]["method"]["agent"] == "sparse-psrl"
+    assert "--sampler" in statement["command"]
 
 
 def test_a_schema_of_a_gymnasium_task_is_played_in_it(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The Dirichlet mechanism on the simplex, beside the paper's own example."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,39 @@ def test_what_rounding_takes_from_the_bound_is_put_back(monkeypatch: pytest.Monk
     mechanism.release([least, 0.5, 0.5 - least], np.random.default_rng(0))
     assert isinstance(mechanism.cost, DirichletCost)
     assert drawn[0].min() >= mechanism.cost.alpha
+
+
+@pytest.mark.parametrize("n_vectors", [1, 3, 2**14 + 1])
+def test_one_vector_moves_what_is_drawn_from_by_no_more_than_is_paid_for(
+    n_vectors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rounding of a sum of many vectors added to a change of one of them."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(
+        "privrl.mechanisms.simplex.posterior_rows",
+        lambda counts, *rest: [drawn.append(counts.copy()), counts][1],
+    )
+    mechanism = SimplexMechanism(
+        weight=37.0, eta=0.05, sensitive=(0, 1), distance=0.5, n_vectors=n_vectors
+    )
+    assert isinstance(mechanism.cost, DirichletCost)
+    paid = Fraction(37) * max(map(Fraction, mechanism.cost.changes[0]))
+    rng = np.random.default_rng(0)
+    part = rng.uniform(0.3, 0.7, n_vectors)
+    vectors = np.stack([part, 1 - part], axis=1)
+    for _ in range(100):
+        other, which = vectors.copy(), int(rng.integers(n_vectors))
+        move = 0.25 if part[which] < 0.5 else -0.25
+        moved = Fraction(move) + Fraction(part[which])
+        other[which] = float(moved), float(1 - moved)
+        for data in (vectors, other):
+            mechanism.release(data[0] if n_vectors == 1 else data, rng)
+        before, after = drawn[-2:]
+        for a, b in zip(before.ravel(), after.ravel(), strict=True):
+            assert abs(Fraction(a) - Fraction(b)) <= paid
+    if n_vectors > 1:  # one vector moves no rounding of the others
+        assert np.array_equal(mechanism.check(vectors), mechanism.check(vectors[::-1]))
+    assert paid < Fraction(37 * 0.25 / n_vectors) * (1 + Fraction(n_vectors, 10**14))
 
 
 def test_law_of_an_average() -> None:

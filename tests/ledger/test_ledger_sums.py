@@ -244,6 +244,38 @@ def test_relations_are_never_mixed(book: Ledger) -> None:
     assert total(book).pure == 1
 
 
+def test_relations_of_one_name_share_its_budget(book: Ledger) -> None:
+    """A budget knows its relation by name: each relation of that name had the whole of it."""
+    namesake = Relation("replace one record", {"counts": [(1, -1)], "other": [(1,)]})
+    book.set_budget("d", Budget(1.0), UNIT)
+    book.accountant("d").compose(laplace(0.5))
+    other = book.accountant("d")
+    with pytest.raises(BudgetExceeded, match="from 50 % to 125 %"):
+        other.compose(LaplaceCost(scale=2 / 0.75, relation=namesake))
+    other.compose(LaplaceCost(scale=2 / 0.5, relation=namesake))
+    assert other.receipt is not None
+    assert other.receipt.after.pure == 1
+    (account,) = book.accounts()
+    assert account.total == other.receipt.after
+    told = account.total.epsilon(1e-5)
+    assert other.epsilon(1e-5) == book.accountant("d", UNIT).epsilon(1e-5) == told
+    with pytest.raises(BudgetExceeded, match="from 100 %"):
+        book.accountant("d").compose(laplace(1e-9))
+
+
+def test_agents_for_tables_and_for_numbers_share_a_budget(book: Ledger) -> None:
+    """Both hide a replaced step, and each had spent the whole budget of it."""
+    book.set_budget("d", Budget(1.5, 1e-5))
+    numbers, table = gym.make("MountainCar-v0"), gym.make("FrozenLake-v1")
+    first = PSRL.private(numbers, epsilon=1, episodes=20, accountant=book.accountant("d"))
+    first.learn(2)
+    second = PSRL.private(table, epsilon=1, episodes=20, accountant=book.accountant("d"))
+    with pytest.raises(BudgetExceeded, match="'replace one step, rewards paid on arrival'"):
+        second.learn()
+    (account,) = book.accounts()
+    assert account.total.releases == 1
+
+
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
     book.set_budget("d", Budget(1.0), UNIT)
     with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
@@ -364,12 +396,18 @@ def test_data_that_change_while_they_are_read_cost_nothing(book: Ledger, tmp_pat
     assert [each.total.pure for each in book.accounts()] == [1]
 
 
-def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: Path) -> None:
-    for folder, name in (("a", "1.csv"), ("b", "1.csv"), ("c", "2.csv")):
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_folder_is_known_by_its_files_and_not_by_their_names(
+    book: Ledger, tmp_path: Path, ending: str
+) -> None:
+    """Renamed files had another account. No name need be in UTF-8."""
+    held = {"a": ("1", "2"), "b": ("2", "1"), "c": ("1", "\udcff"), "d": ("1", "2", "3")}
+    for folder, names in held.items():
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / name).write_text("x\n")
-    a, b, c = (book.dataset(tmp_path / folder) for folder in "abc")
-    assert a == b != c
+        for content, name in enumerate(names):
+            (tmp_path / folder / f"{name}.{ending}").write_text(f"{content % 2}\n")
+    a, b, c, d = (book.dataset(tmp_path / folder) for folder in held)
+    assert a == b == c != d
 
 
 # Where it goes ------------------------------------------------------------------------------------
@@ -447,6 +485,7 @@ SPELLINGS = [
     ("ab", "a\u034fb"),  # an invisible mark
     ("ab", "a\u3164b"),  # an invisible letter
     ("ab", "a\ufe0fb"),
+    ("ab", "ab\u2800"),  # Braille without dots
 ]
 
 

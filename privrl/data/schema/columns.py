@@ -144,9 +144,12 @@ class Categories:
         return lookup(cells, *entries.whole_numbers())
 
     def _find_categories(self, entries: Entries) -> IntArray:
-        """Return the same of categories of pandas, of which no type but a lossy one is refused."""
-        if entries.held == "numbers":
-            self._check_digits(entries)
+        """Return the same of categories of pandas, whatever these are.
+
+        Where a column has more digits than floats keep it is refused: one decimal of anybody makes
+        floats of all.
+        """
+        self._check_digits(entries)
         cells: dict[Value | None, int] = {value: cell for cell, value in enumerate(self.values)}
         found = (cells.get(category_key(each), -1) for each in entries.values)
         return np.fromiter(found, np.int64, len(entries.values))
@@ -168,7 +171,9 @@ class Categories:
         """Refuse floats where a category has more digits than they keep."""
         if any(not isinstance(value, str) and abs(value) >= 2**53 for value in self.values):
             wanted = "whole numbers of 64 bits, as its categories are"
-            refuse_type(entries.called, wanted, entries.type_name)
+            refuse_type(
+                entries.called, wanted, "category" if entries.by_equality else entries.type_name
+            )
 
 
 @dataclass(frozen=True)
