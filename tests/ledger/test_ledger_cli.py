@@ -7,19 +7,20 @@ import shutil
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
+import commands
 import numpy as np
 import pandas as pd
 import pytest
+from commands import said
 from made import dosed_log
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
-from typer.testing import CliRunner
 
 from privrl.accounting import Budget, Ledger
-from privrl.cli import app
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost
 from privrl.data import records
@@ -27,17 +28,10 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
 
-RUNNER = CliRunner()
 LOG_SCHEMA = dosed_log((0, 100, 200), most_steps=2, order="hour")
 
 
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": "80", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
+run = partial(commands.run, columns=80)
 
 
 @pytest.fixture

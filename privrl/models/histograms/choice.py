@@ -225,11 +225,7 @@ def expected_loss(
 
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
-    if not isinstance(relation, Relation):
-        raise ValueError(
-            f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
-        )
-    return all(sum(vector) == 0 for vector in relation.changes())
+    return all(sum(vector) == 0 for vector in check_relation(relation).changes())
 
 
 def _check_blocks(n_cells: int) -> None:

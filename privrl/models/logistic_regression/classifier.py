@@ -29,6 +29,7 @@ from privrl.models.logistic_regression.slopes import climb, positions_of
 from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.targets import given_target, not_pure
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.typing import FloatArray
 
@@ -177,10 +178,7 @@ class PrivateLogisticRegression(SavedClassifier):
         """Return the naive Bayes classifier to begin with, fitted or to be fitted."""
         if naive_bayes is None:
             return PrivateNaiveBayes()
-        if not isinstance(naive_bayes, PrivateNaiveBayes):
-            raise ValueError(
-                f"naive_bayes must be a PrivateNaiveBayes, got {type(naive_bayes).__name__}."
-            )
+        check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
         if hasattr(naive_bayes, "total_cost_"):  # a file could not state it
             raise ValueError(
