@@ -35,6 +35,7 @@ _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than uniform actions,
 _HARMFUL: Final = 0.07  # and below which votes may be worse than an expert
+_WEAK: Final = 0.3  # and below which an expert is trusted unless refuted
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
 _BY_RETURNS: Final = (0.7, 2.5)
@@ -245,7 +246,7 @@ class _Learner:
             return faint, look
         if not self._balanced:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look("nothing" if faint else other)
+            look = self._look("nothing" if faint else other, faint=signal < _WEAK)
             if (
                 not by_rounds
                 and (faint or look.way == "popular")
@@ -253,16 +254,16 @@ class _Learner:
             ):
                 look, faint = replace(look, way="differences"), False
         elif by_rounds and self._allowed is None:
-            look = self._look("even")
+            look = self._look("even", faint=False)
         noisy = self._stream.noise > 0
         if look is not None and noisy and self._allowed is None and look.skew.upper < EVEN:
             self._allowed = np.ones(self._shape, np.bool_)  # all show, so all are admissible
         return faint, look
 
-    def _look(self, other: Other) -> Look:
+    def _look(self, other: Other, *, faint: bool) -> Look:
         """Release a first look at the behaviour policy, and use it."""
         self._popularity = Popularity(self._task, 1 - self._spent)
-        look = self._popularity.look(self._variance, self._spread, other)
+        look = self._popularity.look(self._variance, self._spread, other, faint=faint)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
 
