@@ -246,7 +246,7 @@ class _Learner:
             return faint, look
         if not self._balanced:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look("nothing" if faint else other, faint=signal < _WEAK)
+            look = self._look("nothing" if faint else other, faint=faint or signal < _WEAK)
             if (
                 not by_rounds
                 and (faint or look.way == "popular")

@@ -132,13 +132,14 @@ class Popularity:
         skew = Skew(behaviour.skew(self._allowed), behaviour.doubt)
         expert = skew.lower >= _EXPERT
         low, high = self._task.space.step_rewards
-        if other == "vote" and low < high and not expert and skew.upper >= EVEN:
+        paid_vote = other == "vote" and low < high
+        if paid_vote and not expert and skew.upper >= EVEN:
             way = "popular"
         elif other != "even" and (expert or (skew.value >= _SKEWED and (other != "vote" or known))):
             spent += _LEANING if stream.noise else 0.0
             leaning, off = self._release_leaning(behaviour, variance)
             lean = leaning * behaviour.popularity()
-            shown, wanted = leaning + (off if faint else -off), spread.cell
+            shown, wanted = leaning + (off if faint or paid_vote else -off), spread.cell
             if other == "rounds" or not expert:
                 wanted *= _BETTER
             if stream.noise and shown >= wanted:

@@ -106,6 +106,20 @@ def test_what_is_popular_and_worse_is_not_followed() -> None:
         assert not (found.action == 0).any()
 
 
+def test_a_uniform_log_of_few_admissible_actions_is_no_experts() -> None:
+    """Inadmissible actions are never taken: that alone does not make the others good.
+
+    Followed where they seem frequent, they are worth what uniform actions are: a score of 0.
+    """
+    world = clinic(6, n_states=100, n_actions=20, mean_admissible=2.2, n_next=30)
+    even = world.behaviour("uniform")
+    log = simulate_log(world, even, 2000, np.random.default_rng(1))
+    for seed in range(5):
+        found = fit_policy(log, epsilon=3.0, rng=np.random.default_rng(seed))
+        assert found.kind != "popular"
+        assert world.score(world.chances(found.action, even)) > 0.2
+
+
 def test_what_noise_hides_stays_as_it_was() -> None:
     """At a tiny epsilon a guess at the most frequent action is mostly wrong."""
     world, chances, log = near_expert(0.15)
