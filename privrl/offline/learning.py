@@ -26,7 +26,8 @@ from privrl.offline.returns import Decisions, Telling, decisions_of, release_ret
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
-_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
+_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left,
+_SUPPORT: Final = 0.1  # and where it also tells which actions there are
 _EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
 _IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
 _OF_STATES: Final = 1.5  # times that: how much states differ
@@ -401,7 +402,7 @@ class _Learner:
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
     ) -> tuple[IntArray, FloatArray, Estimate]:
-        rest = 1 - self._spent - _VISITS
+        rest = 1 - self._spent - (_SUPPORT if self._allowed is None else _VISITS)
         by_vote = self._balanced and len(shares) < _ROUNDS
         expects, telling, step, more = level, None, _STEP, _MORE
         if by_returns:
