@@ -184,8 +184,9 @@ def _facts() -> str:
     )
     return pages.table(header, rows) + (
         "\n\nDifference to nothing told: values of the sepsis simulator (10,000 and 50,000 "
-        "persons), scores of the other worlds (10,000); a cell is a size and a budget, none, 10, 5, "
-        f"3, 1 or 0.1, of 2 logs and 2 draws. *Surely worse*: by .005 and two standard errors. {_UNIT}"
+        "persons), scores of the other worlds (10,000); a cell is a size and a budget, none, 10, "
+        "5, 3, 1 or 0.1, of 2 logs and 2 draws. *Surely worse*: by .005 and two standard errors. "
+        f"{_UNIT}"
     )
 
 

@@ -150,6 +150,15 @@ def test_chances_come_back(visits: float) -> None:
     assert abs((found.squares - (chances**2).sum(axis=1)).mean()) < 0.04
 
 
+def test_actions_that_are_never_taken_are_told_from_rare_ones() -> None:
+    """Three of eight are taken, alike: no leader, so none is popular."""
+    rng = np.random.default_rng(3)
+    chances = rng.permuted(np.tile([1 / 3] * 3 + [0.0] * 5, (300, 1)), axis=1)
+    found = estimated_behaviour(table_of(chances, 4000.0, 40.0), 40.0, np.ones((300, 8), bool))
+    assert np.abs(found.chances - chances).max() < 0.05
+    assert found.spread().mean() < 0.002
+
+
 def test_what_noise_hides_is_not_popular() -> None:
     """Leaders there are, but which they are is not seen: a guess is worse than the behaviour."""
     chances = np.full((300, 6), 0.02)
