@@ -156,11 +156,11 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     shown = np.where(allowed, chances + part * (table / visits[:, None] - chances), 0.0)
     chances = np.maximum(shown, 1e-9 * allowed)
     chances /= chances.sum(axis=1, keepdims=True)
-    variance = (1 - part) * np.maximum(np.where(allowed, square - mean**2, 0.0), 0.0)
+    hidden = (1 - part) * np.maximum(np.where(allowed, square - mean**2, 0.0), 0.0)
     return Behaviour(
         chances=chances,
-        squares=np.minimum((chances**2 + variance).sum(axis=1), 1.0),
-        variance=variance,
+        squares=np.minimum((chances**2 + hidden).sum(axis=1), 1.0),
+        variance=hidden + np.where(allowed, part * off[:, None], 0.0),
         visits=visits,
         doubt=doubt,
     )
