@@ -196,7 +196,7 @@ _TOLD = {"actions": "actions", "behaviour": "propensities", "both": "both"}
 def _monotone() -> str:
     """Whether more budget and more persons never cost value: tests between adjacent cells."""
     found = []
-    _results("untold", _UNTOLD, [*clinics("judged"), ward()])
+    untold = _results("untold", _UNTOLD, [*clinics("judged"), ward()])
     for name in ("behaviours", "clinics", "icu", "others", "untold"):
         if not (_KEPT / f"{name}.csv").exists():
             continue
@@ -231,12 +231,12 @@ def _monotone() -> str:
     lines.append(["**all**", "", "", str(len(table)), str(int(table["falls"].sum())),
                   f"{min(table['step'].min(), 0):+.3f}"])  # fmt: skip
     header = "more | kind | kind then | steps | falls | largest fall"
-    return pages.table(header, lines) + (
+    steps = pages.table(header, lines) + (
         "\n\nA step leads from one cell of a table to the next larger budget, or number of "
         "persons. It is a fall if the mean is lower by more than .005 and two standard errors, "
-        "over logs. "
-        f"{_UNIT}"
+        "over logs."
     )
+    return "\n\n".join([steps, "Scores where nothing is told:", _table(untold)])
 
 
 def _kept(name: str) -> pd.DataFrame:
