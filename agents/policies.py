@@ -346,9 +346,7 @@ def _array(values: ArrayLike) -> NDArray[Any]:
 
 
 def _whole(name: str, value: Any) -> int:
-    if check_count(name, value, least=-_LARGEST) > _LARGEST:
-        raise ValueError(f"{name} must be at most {_LARGEST}, got {shown(value)}.")
-    return int(value)
+    return check_count(name, value, -_LARGEST, _LARGEST)
 
 
 def _actions(steps: list[list[tuple[Any, Any]]], horizon: int, first: int) -> IntArray:

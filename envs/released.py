@@ -16,7 +16,7 @@ from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.numerics.checks import plain_array
+from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray
 
 MOST_CELLS = 2**28
@@ -73,11 +73,8 @@ class Released(InHtml):
 
     def __post_init__(self) -> None:
         mdp = self.mdp
-        if not isinstance(mdp, TabularMDP):
-            raise ValueError(
-                f"mdp must be a TabularMDP, got {type(mdp).__name__}; "
-                "TabularMDP(transition, reward, start, horizon) makes one of arrays."
-            )
+        hint = "TabularMDP(transition, reward, start, horizon) makes one of arrays"
+        check_is("mdp", mdp, TabularMDP, hint=hint)
         check_cells(mdp.n_states, mdp.n_actions)
         n_before, outcomes = self._check_outcomes()
         checked: dict[str, Any] = {"statement": read_only(checked_statement(self.statement))}

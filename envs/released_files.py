@@ -21,7 +21,7 @@ from privrl.files.files import Write, check_stated, save_all, text_writer
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.typing import FloatArray
 
 _FORMAT = "privrl released model, 1"
@@ -64,11 +64,7 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
     Probabilities that are not 0 are kept, and rows that several states or actions share are kept
     once: a file grows with what differs.
     """
-    if not isinstance(released, Released):
-        raise ValueError(
-            f"released must be a Released, got {type(released).__name__}; "
-            "Released(mdp=..., statement=...) makes one."
-        )
+    check_is("released", released, Released, hint="Released(mdp=..., statement=...) makes one")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path must be a folder, got {str(path)!r}, which is a file.")

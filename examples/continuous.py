@@ -21,9 +21,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from tasks import TASKS, Task
 
 from privrl.continuous import ContinuousSchema, Number, fit_continuous_model
-from privrl.continuous.tasks import TASKS, Task
 
 PERSONS, EPSILON = 30_000, 1.0
 STEPS = {"Pendulum": 8_000, "CartPole": 20_000}

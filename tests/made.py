@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,17 @@ from privrl.costs import ReplaceStep
 from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
 from privrl.envs import TabularMDP
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode with the attributes that Minari's have."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminations: Any = ()
+    truncations: Any = ()
 
 
 def agent_of(kind: Any, *sizes: int, **options: Any) -> Any:

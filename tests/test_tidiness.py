@@ -58,7 +58,7 @@ def test_errors_quote_arguments_through_shown() -> None:
 
 
 #: Places that share six lines of code or more, docstrings left out. Lower it when there are fewer.
-MOST = 5
+MOST = 2
 
 
 @pytest.mark.slow

@@ -35,10 +35,13 @@ from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Predicted
 from privrl.continuous.policy import plan_continuous
-from privrl.continuous.tasks import TASKS, Act, Task
 from privrl.data.logs.log import CUT, Log
 from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline import fit_policy
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+
+from tasks import TASKS, Act, Task
 
 DOCS = Path(__file__).parents[1]
 CSV = DOCS / "results" / "continuous.csv"

@@ -75,6 +75,12 @@ def main() -> None:
 _RANDOM = {0.05: "near-expert, 5 %", 0.15: "near-expert, 15 %", 0.5: "mixed, 50 %",
            0.8: "mixed, 80 %", 1.0: "uniform"}  # fmt: skip
 _BUDGETS = (None, 10.0, 1.0, 0.1)
+_ALL_BUDGETS = (None, 10.0, 5.0, 3.0, 1.0, 0.1)  # a rule may fail between those of tables
+_UNTOLD = Study(
+    conditions=tuple(Condition(name, known=False, admissible=False) for name in BEHAVIOURS),
+    sizes=((10_000, 4), (50_000, 2)),
+    epsilons=_ALL_BUDGETS,
+)
 
 
 def _behaviours() -> str:
@@ -91,7 +97,7 @@ def _behaviours() -> str:
             log = simulate_log(world, chances, persons, rng)
             counts = np.zeros(even.shape)
             np.add.at(counts, (log.state, log.action), 1.0)
-            for budget, draw in product(_BUDGETS, range(2)):
+            for budget, draw in product(_ALL_BUDGETS, range(2)):
                 rng = np.random.default_rng([run, 19, draw])
                 noise = 0.0 if budget is None else rng.laplace(0, 20 / budget, counts.shape)
                 made = {"clone": ("clone", (counts + noise).argmax(axis=1))}
@@ -146,7 +152,7 @@ def _facts() -> str:
         chances, rows = world.behaviour(name), []
         for run in range(2):
             log = simulate_log(world, chances, 10_000, np.random.default_rng([run, 37]))
-            for budget, draw in product(_BUDGETS, range(2)):
+            for budget, draw in product(_ALL_BUDGETS, range(2)):
                 for told, options in _facts_of(world.admissible, chances).items():
                     rng = np.random.default_rng([run, 41, draw])
                     fitted = fit_policy(
@@ -178,8 +184,9 @@ def _facts() -> str:
     )
     return pages.table(header, rows) + (
         "\n\nDifference to nothing told: values of the sepsis simulator (10,000 and 50,000 "
-        "persons), scores of the other worlds (10,000); a cell is a size and a budget, none, 10, 1 "
-        f"or 0.1, of 2 logs and 2 draws. *Surely worse*: by .005 and two standard errors. {_UNIT}"
+        "persons), scores of the other worlds (10,000); a cell is a size and a budget, none, 10, "
+        "5, 3, 1 or 0.1, of 2 logs and 2 draws. *Surely worse*: by .005 and two standard errors. "
+        f"{_UNIT}"
     )
 
 
@@ -189,7 +196,8 @@ _TOLD = {"actions": "actions", "behaviour": "propensities", "both": "both"}
 def _monotone() -> str:
     """Whether more budget and more persons never cost value: tests between adjacent cells."""
     found = []
-    for name in ("behaviours", "clinics", "icu", "others"):
+    untold = _results("untold", _UNTOLD, [*clinics("judged"), ward()])
+    for name in ("behaviours", "clinics", "icu", "others", "untold"):
         if not (_KEPT / f"{name}.csv").exists():
             continue
         rows = _kept(name)
@@ -223,12 +231,12 @@ def _monotone() -> str:
     lines.append(["**all**", "", "", str(len(table)), str(int(table["falls"].sum())),
                   f"{min(table['step'].min(), 0):+.3f}"])  # fmt: skip
     header = "more | kind | kind then | steps | falls | largest fall"
-    return pages.table(header, lines) + (
+    steps = pages.table(header, lines) + (
         "\n\nA step leads from one cell of a table to the next larger budget, or number of "
         "persons. It is a fall if the mean is lower by more than .005 and two standard errors, "
-        "over logs. "
-        f"{_UNIT}"
+        "over logs."
     )
+    return "\n\n".join([steps, "Scores where nothing is told:", _table(untold)])
 
 
 def _kept(name: str) -> pd.DataFrame:

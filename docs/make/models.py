@@ -18,7 +18,7 @@ import pages
 import pandas as pd
 import unseen_classifiers
 import unseen_data
-from classifier_rivals import RIVALS, Parts
+from classifier_rivals import RIVALS, Parts, scaled_descent
 from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
 from privrl.accounting import ApproxDP, RenyiDP
-from privrl.data import Categories
+from privrl.data import Bins, Categories, Schema
 from privrl.data.datasets import NAMES, load, networks
 from privrl.experiments.figures.dkl_fits import draw_panel
 from privrl.experiments.palette import GREY, look
@@ -395,7 +395,12 @@ def _classifier_means() -> pd.DataFrame:
             parts = split(name, seed)
             train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
             *sizes, n_classes = parts.schema.sizes
-            given = Parts(train[:, :-1], train[:, -1], test[:, :-1], tuple(sizes), n_classes)
+            columns = list(parts.schema.columns.values())[:-1]
+            # Digit's numbers 0 to 16 are ordered, whatever its schema calls them.
+            ordered = tuple(isinstance(each, Bins) or name == "Digit" for each in columns)
+            given = Parts(
+                train[:, :-1], train[:, -1], test[:, :-1], tuple(sizes), n_classes, ordered
+            )
             public = {
                 "tempered": _tempered(parts),
                 "no privacy": _no_privacy(given, test[:, -1]),
@@ -424,10 +429,12 @@ def _compared(found: pd.DataFrame, more: tuple[str, ...]) -> str:
     for k, row in found.iterrows():
         shown = [row["naive"], row["ours"], *(best[name][k] for name in RIVALS), ratio[k]]
         shown += [row["bare"], *(row[name] for name in more)]
-        rows.append((row["data"], f"{row['epsilon']:g}", *(f"{each:.3f}" for each in shown)))
+        numbers = ("" if math.isnan(each) else f"{each:.3f}" for each in shown)
+        rows.append((row["data"], f"{row['epsilon']:g}", *numbers))
     within = f"at most 1.02: {int((ratio <= 1.02).sum())}/{len(found)}"
     worst = f"{ratio.max():.3f}; to bare {bare.max():.3f}"
-    rows.append((within, "all", "", "", "", "", f"at most {worst}", "", *("" for _ in more)))
+    blank = ("" for _ in RIVALS)
+    rows.append((within, "all", "", "", *blank, f"at most {worst}", "", *("" for _ in more)))
     return pages.table(
         (
             *("data set", "ε", "naive Bayes", '`"auto"`', *RIVALS, "to the best of the others"),
@@ -458,11 +465,17 @@ def _losses(
     yield "bare", _loss(np.broadcast_to(bare, (len(truth), len(bare))), truth)
     naive = PrivateNaiveBayes(parts.sizes, **private).fit(parts.X, parts.y)
     yield "naive", _loss(naive.predict_log_proba(parts.new), truth)
-    ours = PrivateClassifier(parts.sizes, **private).fit(parts.X, parts.y)
-    yield "ours", _loss(ours.predict_log_proba(parts.new), truth)
+    kinds = {
+        str(k): Bins.even(0, size, size) if ordered else Categories(tuple(range(size)))
+        for k, (size, ordered) in enumerate(zip(parts.sizes, parts.ordered, strict=True))
+    }
+    records, new = (pd.DataFrame(X, columns=list(kinds)) for X in (parts.X, parts.new))
+    ours = PrivateClassifier(Schema(kinds), **private).fit(records, parts.y)
+    yield "ours", _loss(ours.predict_log_proba(new), truth)
     for name, settings in RIVALS.items():
         for column, (rival, setting) in zip(_columns(name), settings, strict=True):
-            yield column, _loss(rival(parts, target, seed, **setting), truth)
+            if any(parts.ordered) or rival is not scaled_descent:
+                yield column, _loss(rival(parts, target, seed, **setting), truth)
 
 
 def _no_privacy(parts: Parts, truth: np.ndarray) -> float:

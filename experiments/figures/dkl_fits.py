@@ -10,23 +10,8 @@ from matplotlib.axes import Axes
 
 from privrl.data.datasets import NAMES, networks
 from privrl.experiments.palette import look
-
-#: The splits of all figures and of docs/models.md; nothing was chosen on them.
+from privrl.experiments.uci import jobs as uci
 from privrl.experiments.uci.data import NotPrivateWarning
-from privrl.experiments.uci.jobs import (
-    AUTO,
-    DELTA,
-    DESIGNED,
-    DKL,
-    GOHARI,
-    NONE,
-    PRINTED,
-    UNIFORM,
-    Model,
-    grid,
-)
-
-#: The splits of all figures and of docs/models.md; nothing was chosen on them.
 from privrl.experiments.uci.run import run_jobs
 
 #: The splits of all figures and of docs/models.md; nothing was chosen on them.
@@ -41,13 +26,13 @@ LOOKS: dict[str, dict[str, Any]] = {
     GAUSSIAN_SD: look("gaussian"),
     LAPLACE: look("laplace") | {"linestyle": "--"},
     LAPLACE_SD: look("laplace"),
-    GOHARI: look("gohari"),
-    PRINTED: look("algorithm 1, as printed"),
-    DKL: look("algorithm 1"),
-    DESIGNED: look("designed"),
-    AUTO: look("auto") | {"lw": 2.2},
-    NONE: look("no privacy") | {"marker": ""},
-    UNIFORM: look("uniform") | {"marker": ""},
+    uci.GOHARI: look("gohari"),
+    uci.PRINTED: look("algorithm 1, as printed"),
+    uci.DKL: look("algorithm 1"),
+    uci.DESIGNED: look("designed"),
+    uci.AUTO: look("auto") | {"lw": 2.2},
+    uci.NONE: look("no privacy") | {"marker": ""},
+    uci.UNIFORM: look("uniform") | {"marker": ""},
 }
 
 
@@ -63,10 +48,10 @@ def network_fits(delta: float, quick: bool) -> pd.DataFrame:
     return _run("network", ("GermanCredit",) if quick else tuple(networks()), delta, quick)
 
 
-def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.DataFrame:
-    without = {GOHARI} if delta == 0 else set()
-    without |= {PRINTED} if model == "network" else set()
-    jobs = grid(
+def _run(model: uci.Model, data: Sequence[str], delta: float, quick: bool) -> pd.DataFrame:
+    without = {uci.GOHARI} if delta == 0 else set()
+    without |= {uci.PRINTED} if model == "network" else set()
+    jobs = uci.grid(
         data=data,
         model=model,
         cells="paper",
@@ -101,7 +86,7 @@ def budgets_axis(table: pd.DataFrame) -> str:
     """Return what ε is on the axis of a figure."""
     bars = f"bars: 95 % confidence, {table.split.nunique()} splits"
     if table.delta.iloc[0] > 0:
-        return f"ε̂ (nats) at δ = {DELTA:g}; {bars}"
+        return f"ε̂ (nats) at δ = {uci.DELTA:g}; {bars}"
     return f"ε (nats), Rényi divergence of order 5; {bars}"
 
 

@@ -27,18 +27,7 @@ from privrl.experiments.reports.parts import (
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
 from privrl.experiments.specs import budget_name
-from privrl.experiments.suites.report import (
-    FINAL,
-    HALVES,
-    LEARNING,
-    Column,
-    Report,
-    budget_text,
-    by_budget,
-    conditions_text,
-    report,
-    spent_text,
-)
+from privrl.experiments.suites import report as suites
 from privrl.experiments.sweeps.plots import budget_colour
 from privrl.files.plain import parse_json
 from privrl.numerics.printing import up
@@ -166,25 +155,26 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
 def suite(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a suite."""
     results = _frame(found.files["suite.csv"])
-    made, looked = report(results), looks_of(results)
+    made, looked = suites.report(results), looks_of(results)
     n_tasks, runs = results["task"].nunique(), results["run"].nunique()
-    said = [_SIMULATED, conditions_text(results)]
+    said = [_SIMULATED, suites.conditions_text(results)]
     if (results["relation"] == "paper-step").any():
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     parts: list[Part] = [
-        "0 is random actions, 1 the optimum. " + " ".join(f"{h}: {HALVES[h]}." for h in made.rows)
+        "0 is random actions, 1 the optimum. "
+        + " ".join(f"{h}: {suites.HALVES[h]}." for h in made.rows)
     ]
     rows = [row for rows in made.rows.values() for row in rows]
-    for columns in by_budget(made.columns):
+    for columns in suites.by_budget(made.columns):
         epsilon = columns[0].epsilon
-        what = budget_text(epsilon)
+        what = suites.budget_text(epsilon)
         if math.isfinite(epsilon):
-            what += f", as (ε, δ) {spent_text(results, epsilon)}"
+            what += f", as (ε, δ) {suites.spent_text(results, epsilon)}"
         parts.append(_dots(made, looked, rows, columns, what))
         heads = [f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")]
         parts.append(
             Table(
-                f"Normalised reward, {what}; learning: {LEARNING}; final: {FINAL}",
+                f"Normalised reward, {what}; learning: {suites.LEARNING}; final: {suites.FINAL}",
                 ("task", *heads),
                 tuple(
                     (row, *(s for c in columns for s in made.shares.get((row, c), (None, None))))
@@ -205,10 +195,10 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
 
 
 def _dots(
-    made: Report,
+    made: suites.Report,
     looked: Mapping[str, Look],
     rows: list[str],
-    columns: list[Column],
+    columns: list[suites.Column],
     what: str,
 ) -> Chart:
     """Return the marks of each method in each row, while learning and at the end."""
@@ -235,7 +225,8 @@ def _dots(
         )
     return Chart(
         "dots",
-        f"Normalised reward, {what}. A mark: {LEARNING}; the other end of its line: {FINAL}.",
+        f"Normalised reward, {what}. A mark: {suites.LEARNING}; the other end of its line: "
+        f"{suites.FINAL}.",
         x="normalised reward: 0 random, 1 optimal",
         y="task",
         series=tuple(series),

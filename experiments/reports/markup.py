@@ -9,19 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from privrl.experiments.palette import BLACK, GREY
-from privrl.experiments.reports import charts
-from privrl.experiments.reports.parts import (
-    Cell,
-    Cells,
-    Chart,
-    Command,
-    Facts,
-    Listing,
-    Page,
-    Picture,
-    Series,
-    Table,
-)
+from privrl.experiments.reports import charts, parts
 from privrl.files.files import package_text
 
 _POINTS = 500  # in the table below a picture
@@ -46,14 +34,14 @@ def check_bokeh() -> None:
         )
 
 
-def html(page: Page) -> str:
+def html(page: parts.Page) -> str:
     """Return a page as text.
 
     The template escapes all texts. A policy in the head allows only the two scripts of the page, by
     their digests, and forbids all requests.
     """
     check_bokeh()  # Jinja comes with it
-    pictures = [part for s in page.sections for part in s.parts if isinstance(part, Chart)]
+    pictures = [part for s in page.sections for part in s.parts if isinstance(part, parts.Chart)]
     drawn = [charts.chart_json(chart, f"picture-{n}") for n, chart in enumerate(pictures)]
     scripts = [package_text(__package__, "page.js").replace("DARK", json.dumps(_DARK))]
     if pictures:
@@ -81,41 +69,42 @@ def _base64(content: bytes) -> str:
 def _template() -> Any:
     """Return the template, which tells the parts of a page by ``is table`` and the like."""
     made = import_module("jinja2").Environment(autoescape=True, keep_trailing_newline=True)
-    for kind in (Cells, Command, Facts, Listing, Picture, Table):
-        made.tests[kind.__name__.lower()] = kind.__instancecheck__
+    for name in ("Cells", "Command", "Facts", "Listing", "Picture", "Table"):
+        made.tests[name.lower()] = getattr(parts, name).__instancecheck__
     made.filters.update({"short": _short, "repr": repr, "base64": _base64})
     made.globals.update({"numbers": _numbers, "numeric_columns": _numeric_columns})
     return made.from_string(package_text(__package__, "page.html"))
 
 
-def _short(cell: Cell) -> str:
+def _short(cell: parts.Cell) -> str:
     """Return a cell as it is shown."""
     if isinstance(cell, float):
         return f"{cell:,.0f}" if 1e4 <= abs(cell) < 1e9 else f"{cell:.4g}"
     return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
-def _numeric_columns(table: Table) -> list[bool]:
+def _numeric_columns(table: parts.Table) -> list[bool]:
     return [
         all(isinstance(row[place], int | float | None) for row in table.rows)
         for place in range(len(table.heads))
     ]
 
 
-def _numbers(chart: Chart) -> Table:
+def _numbers(chart: parts.Chart) -> parts.Table:
     """Return the numbers of a picture of series; a grid and a map have tables of their own."""
-    rows: list[tuple[Cell, ...]] = []
-    ends = any(isinstance(series, Series) and series.low for series in chart.series)
+    rows: list[tuple[parts.Cell, ...]] = []
+    ends = any(isinstance(series, parts.Series) and series.low for series in chart.series)
     first, second = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)
     for series in chart.series:
-        assert isinstance(series, Series)
+        assert isinstance(series, parts.Series)
         for place, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-            here: tuple[Cell, ...] = (x, y) if chart.kind == "lines" else (chart.labels[int(y)], x)
+            is_line = chart.kind == "lines"
+            here: tuple[parts.Cell, ...] = (x, y) if is_line else (chart.labels[int(y)], x)
             if ends:
                 here += (series.low[place], series.high[place]) if series.low else (None, None)
             rows.append((series.name, *here))
     left = len(rows) - _POINTS
-    return Table(
+    return parts.Table(
         f"Numbers of the picture: {chart.caption}",
         ("series", first, second, *(("from", "to") if ends else ())),
         tuple(rows[:_POINTS]),

@@ -10,19 +10,7 @@ from matplotlib.lines import Line2D
 
 from privrl.experiments.palette import GREY, Look, Picture, looks_of
 from privrl.experiments.specs import budget_name, unit_name
-from privrl.experiments.suites.report import (
-    FINAL,
-    HALVES,
-    LEARNING,
-    Column,
-    Report,
-    budget_text,
-    mean_of,
-    renyi_order_of,
-    report,
-    share_text,
-    spent_text,
-)
+from privrl.experiments.suites import report as shares
 
 _BETWEEN, _HEADING = 0.10, 0.36  # inches: between tasks, above a half
 _ABOVE, _LINE, _BELOW = 1.15, 0.25, 0.72  # the panels, for titles and for lines of methods
@@ -46,7 +34,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
         A row for each task and a lane of it for each method: filled while learning, open in the
         end.
     """
-    made, looked = report(results), looks_of(results)
+    made, looked = shares.report(results), looks_of(results)
     epsilons = sorted({column.epsilon for column in made.columns}, reverse=True)
     places, height = _places(made)
     left = 0.25 + _LETTER * max(map(len, places))
@@ -63,13 +51,13 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     for axes, epsilon in zip(panels, epsilons, strict=True):
         _rows(axes, made, places, height)
         for label, look in looked.items():
-            _method(axes, made, places, Column(label, epsilon), look)
-        title = budget_text(epsilon)
-        renyi = renyi_order_of(results) is not None and not math.isinf(epsilon)
-        title += f"\nas (ε, δ): {spent_text(results, epsilon)}" if renyi else "\n"
+            _method(axes, made, places, shares.Column(label, epsilon), look)
+        title = shares.budget_text(epsilon)
+        renyi = shares.renyi_order_of(results) is not None and not math.isinf(epsilon)
+        title += f"\nas (ε, δ): {shares.spent_text(results, epsilon)}" if renyi else "\n"
         axes.set_title(title, fontsize="small", pad=8)
     _headings(figure, made, {row: 1 - (above + top) / high for row, top in places.items()})
-    means = {mean_of(half) for half in made.rows}
+    means = {shares.mean_of(half) for half in made.rows}
     for name in panels[0].get_yticklabels():
         name.set_fontweight("bold" if name.get_text() in means else "normal")
     figure.supxlabel(
@@ -80,7 +68,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     return figure
 
 
-def _places(made: Report) -> tuple[dict[str, float], float]:
+def _places(made: shares.Report) -> tuple[dict[str, float], float]:
     """Return where each row begins, in inches from the top, and the height of all."""
     places, down = {}, 0.0
     for rows in made.rows.values():
@@ -91,12 +79,12 @@ def _places(made: Report) -> tuple[dict[str, float], float]:
     return places, down
 
 
-def _lane(made: Report) -> float:
+def _lane(made: shares.Report) -> float:
     """Return the height of a method's part of a row, in inches; less where there are many."""
     return max(0.095, min(0.13, 0.46 / len(made.names)))
 
 
-def _rows(axes: Axes, made: Report, places: dict[str, float], height: float) -> None:
+def _rows(axes: Axes, made: shares.Report, places: dict[str, float], height: float) -> None:
     axes.set_xlim(_LEAST, _MOST)
     axes.set_ylim(height, 0)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", ".5", "", "1"])
@@ -112,7 +100,9 @@ def _rows(axes: Axes, made: Report, places: dict[str, float], height: float) -> 
         side.set_visible(False)
 
 
-def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, look: Look) -> None:
+def _method(
+    axes: Axes, made: shares.Report, places: dict[str, float], column: shares.Column, look: Look
+) -> None:
     lane = list(made.names).index(column.method)
     style = {"color": look["color"], "marker": look["marker"]}
     for row, top in places.items():
@@ -129,7 +119,7 @@ def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, 
 
 def _is_worse(share: float) -> bool:
     """Whether a share is below chance by more than tables show."""
-    return share_text(share).startswith("-")
+    return shares.share_text(share).startswith("-")
 
 
 _FILLED: dict[str, Any] = {"markersize": 4.6, "zorder": 4, "linestyle": "none"}
@@ -139,17 +129,17 @@ _OPEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _headings(figure: Figure, made: Report, tops: dict[str, float]) -> None:
+def _headings(figure: Figure, made: shares.Report, tops: dict[str, float]) -> None:
     inch = 1 / figure.get_figheight()
     for half, rows in made.rows.items():
         figure.text(
-            figure.subplotpars.left, tops[rows[0]] + 0.05 * inch, f"{half}: {HALVES[half]}",
+            figure.subplotpars.left, tops[rows[0]] + 0.05 * inch, f"{half}: {shares.HALVES[half]}",
             fontsize="small", fontweight="bold",
         )  # fmt: skip
 
 
 def _legends(
-    figure: Figure, made: Report, looked: dict[str, Look], high: float, abreast: int
+    figure: Figure, made: shares.Report, looked: dict[str, Look], high: float, abreast: int
 ) -> None:
     methods = [
         Line2D([], [], ls="none", ms=6, label=made.names[label], marker=look["marker"],
@@ -162,7 +152,7 @@ def _legends(
     )  # fmt: skip
     kinds = [
         Line2D([], [], color=GREY, marker="o", label=label, **style)
-        for label, style in ((LEARNING, _FILLED), (FINAL, _OPEN))
+        for label, style in ((shares.LEARNING, _FILLED), (shares.FINAL, _OPEN))
     ]
     worse = Line2D([], [], color=GREY, marker="<", linestyle="none", label="worse than chance")
     figure.legend(
@@ -172,7 +162,8 @@ def _legends(
 
 def _title(figure: Figure, results: pd.DataFrame, high: float) -> None:
     first = results.iloc[0]
-    unit, budget = unit_name(first.relation), budget_name(first.delta, renyi_order_of(results))
+    unit = unit_name(first.relation)
+    budget = budget_name(first.delta, shares.renyi_order_of(results))
     if first.relation == "paper-step":
         unit += ", whose sensitivity is too small: NOT A GUARANTEE"
     top = 1 - 0.1 / high

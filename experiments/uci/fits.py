@@ -13,22 +13,8 @@ from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import Cost
 from privrl.costs.simplex import SimplexCost
 from privrl.data.schema import Categories, Schema
+from privrl.experiments.uci import jobs as uci
 from privrl.experiments.uci.data import Split, network_of
-from privrl.experiments.uci.jobs import (
-    AUTO,
-    DESIGNED,
-    DKL,
-    EXACT,
-    FLOORS,
-    GOHARI,
-    NONE,
-    ORDER,
-    PRINTED,
-    TEMPERED,
-    UNIFORM,
-    Found,
-    Job,
-)
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.network import BayesNet
@@ -37,7 +23,7 @@ from privrl.models.estimates.tables import clipped_rows
 # Naive Bayes ------------------------------------------------------------------------------------
 
 
-def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
+def fit_naive_bayes(jobs: Sequence[uci.Job], parts: Split) -> list[uci.Found]:
     """Return the results of naive Bayes with the mechanism of each job."""
     # Imported here because it needs the extra privrl[models].
     made = importlib.import_module("privrl.models.naive_bayes.classifier")
@@ -49,10 +35,11 @@ def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
     shapes = ((1, n_classes), *((n_classes, size) for size in sizes))
     found = []
     for job in jobs:
-        if job.mechanism == UNIFORM:
-            found.append(Found(math.log(n_classes), 1 / n_classes))
+        if job.mechanism == uci.UNIFORM:
+            found.append(uci.Found(math.log(n_classes), 1 / n_classes))
             continue
-        model = (made.PrintedNaiveBayes if job.mechanism == PRINTED else made.PrivateNaiveBayes)(
+        is_printed = job.mechanism == uci.PRINTED
+        model = (made.PrintedNaiveBayes if is_printed else made.PrivateNaiveBayes)(
             sizes,
             classes=Categories(tuple(range(n_classes))),
             random_state=int(job.rng().integers(2**63)),
@@ -60,30 +47,30 @@ def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
         ).fit(X, y)
         logs = model.predict_log_proba(X_test)
         loss = -float(logs[np.arange(len(y_test)), y_test].mean())
-        found.append(Found(loss, float((logs.argmax(axis=1) == y_test).mean())))
+        found.append(uci.Found(loss, float((logs.argmax(axis=1) == y_test).mean())))
     return found
 
 
-def _options(job: Job, shapes: tuple[Rows, ...], n_records: int) -> dict[str, Any]:
+def _options(job: uci.Job, shapes: tuple[Rows, ...], n_records: int) -> dict[str, Any]:
     """Return the parameters of `PrivateNaiveBayes` for a mechanism."""
-    if job.mechanism == NONE:
+    if job.mechanism == uci.NONE:
         return {"mechanism": "none", "target": None}
-    if job.mechanism == GOHARI:
+    if job.mechanism == uci.GOHARI:
         draws = gohari(shapes, n_records, job.epsilon, job.delta)
         spent = RenyiDP(2.0, float(draws.cost.rdp(2.0)))  # the same draws, by what they really cost
         return _draws(draws.alpha) | {"target": spent}
-    if job.mechanism == EXACT:
+    if job.mechanism == uci.EXACT:
         made = TablesMechanism.algorithm_1(job.target, shapes=shapes)
         return _draws(made.alpha) | {"target": job.target}
     options: dict[str, dict[str, Any]] = {
-        PRINTED: {"mechanism": "dkl"},
-        DKL: {"mechanism": "dkl"},
-        DESIGNED: {"mechanism": "dirichlet"},
-        AUTO: {"mechanism": "auto"},
+        uci.PRINTED: {"mechanism": "dkl"},
+        uci.DKL: {"mechanism": "dkl"},
+        uci.DESIGNED: {"mechanism": "dirichlet"},
+        uci.AUTO: {"mechanism": "auto"},
     }
-    for label, temperature in TEMPERED.items():
+    for label, temperature in uci.TEMPERED.items():
         options[label] = {"mechanism": "auto", "temperature": temperature}
-    for label, (name, floor) in FLOORS.items():
+    for label, (name, floor) in uci.FLOORS.items():
         shares = "optimised" if floor is None else "uniform"
         options[label] = {"mechanism": name, "alpha": floor, "shares": shares}
     return options[job.mechanism] | {"target": job.target}
@@ -96,22 +83,22 @@ def _draws(alpha: float) -> dict[str, Any]:
 # Networks ---------------------------------------------------------------------------------------
 
 
-def fit_networks(jobs: Sequence[Job], parts: Split) -> list[Found]:
+def fit_networks(jobs: Sequence[uci.Job], parts: Split) -> list[uci.Found]:
     """Return the results of the data set's network with the mechanism of each job."""
     parents = network_of(jobs[0].data, parts.schema)
     schema = parts.schema.subset(parents)
-    return [Found(log_likelihood=_log_likelihood(job, parents, schema, parts)) for job in jobs]
+    return [uci.Found(log_likelihood=_log_likelihood(job, parents, schema, parts)) for job in jobs]
 
 
 def _log_likelihood(
-    job: Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+    job: uci.Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
 ) -> float:
     """Return the mean log-probability of a test record (nats)."""
-    if job.mechanism == UNIFORM:
+    if job.mechanism == uci.UNIFORM:
         return -sum(map(math.log, schema.sizes))
-    names = {NONE: "none", DKL: "dkl", DESIGNED: "dirichlet", AUTO: "auto"}
+    names = {uci.NONE: "none", uci.DKL: "dkl", uci.DESIGNED: "dirichlet", uci.AUTO: "auto"}
     if job.mechanism in names:
-        target = None if job.mechanism == NONE else job.target
+        target = None if job.mechanism == uci.NONE else job.target
         spec = PrivateBayesNet(
             parents=parents,
             schema=schema,
@@ -123,7 +110,7 @@ def _log_likelihood(
 
 
 def _with_equal_parts(
-    job: Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+    job: uci.Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
 ) -> BayesNet:
     """Return a network whose tables have equal parts of the budget, noisy counts cut at a floor."""
     structure = PrivateBayesNet(
@@ -133,10 +120,10 @@ def _with_equal_parts(
     codes = schema.subset(structure.nodes).encode(parts.train)
     counts = structure.counts({node: codes[:, i] for i, node in enumerate(structure.nodes)})
     floor: float | None = None
-    if job.mechanism == GOHARI:
+    if job.mechanism == uci.GOHARI:
         made = gohari(shapes, len(codes), job.epsilon, job.delta)
     else:
-        name, floor = FLOORS[job.mechanism]
+        name, floor = uci.FLOORS[job.mechanism]
         made = TablesMechanism.calibrated(
             job.target,
             shapes=shapes,
@@ -195,4 +182,4 @@ def gohari(
 
 
 def _prior(weight: float) -> float:
-    return 1 + 4 * (ORDER - 1) * weight
+    return 1 + 4 * (uci.ORDER - 1) * weight

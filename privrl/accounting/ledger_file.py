@@ -316,11 +316,11 @@ _BLOCK = 1 << 20
 
 
 def content_of(data: Path, salt: bytes) -> str:
-    """Return the keyed digest of all bytes of a file, or of the files in a folder with their names.
+    """Return the keyed digest of all bytes of a file, or of all files in a folder.
 
     Of a folder with Parquet files only these count, since nothing else is read of it: what was
-    released may be written there as well, and the data are still the same. A folder of one such
-    file is known as the file is.
+    released may be written there as well, and the data are still the same. Their names and order
+    do not count: renamed files are the same data. A folder of one such file is known as the file.
 
     Raises
     ------
@@ -335,9 +335,8 @@ def content_of(data: Path, salt: bytes) -> str:
     read = [path for path in parquet_in(data) if path.is_file()]
     if len(read) == 1:
         return _file(read[0], salt)
-    for path in read or sorted(path for path in data.rglob("*") if path.is_file()):
-        name = path.relative_to(data).as_posix()
-        whole.update(f"{digest_of(name.encode())} {_file(path, salt)}\n".encode())
+    for digest in sorted(_file(path, salt) for path in read or data.rglob("*") if path.is_file()):
+        whole.update(f"{digest}\n".encode())
     return whole.hexdigest()
 
 

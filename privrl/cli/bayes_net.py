@@ -57,12 +57,9 @@ def bayes_net(
 
     target, rng = release.target, release.rng()
     if synthetic is not None:
-        check_count("synthetic", synthetic)
-        if synthetic > _MOST_SYNTHETIC:  # more could exhaust the memory after the charge
-            raise ValueError(
-                f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; draw more "
-                "from model.json in parts: BayesNet.load(path).sample(n, rng)."
-            )
+        # More could exhaust the memory after the charge.
+        hint = "draw more from model.json in parts: BayesNet.load(path).sample(n, rng)"
+        check_count("synthetic", synthetic, 1, _MOST_SYNTHETIC, hint)
     check_name("mechanism", mechanism, _MECHANISMS)
     if network is None and mechanism != "auto":
         raise ValueError(

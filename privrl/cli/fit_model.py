@@ -39,16 +39,16 @@ def fit_model(
     synthetic_format
         csv or parquet, in the log's columns; or minari: a zipped data set.
     """
-    where = logs.ReadOptions(release.separator, workers, address)
-    public = numeric.public_part(schema, where, person, behaviour, admissible)
+    private = logs.PrivateLog(data, relation, release.separator, workers, address)
+    public = numeric.public_part(schema, private, person, behaviour, admissible)
     if isinstance(public, logs.PublicLog):
-        _fit_cells(release, data, relation, where, public, synthetic, synthetic_format)
+        _fit_cells(release, private, public, synthetic, synthetic_format)
         return
     if synthetic is not None or synthetic_format != "csv":
         raise ValueError(
             f"synthetic is for states in cells, and {schema.name} has ranges; leave it out."
         )
-    with numeric.fitted(release, data, public, relation, where, numeric.MODEL) as (model, said):
+    with numeric.fitted(release, private, public, numeric.MODEL) as (model, said):
         written = release.save(model.files(), said)
     numeric.print_about(release, model, "model")
     _print_play(release, "ReleasedContinuous-v0")
@@ -57,9 +57,7 @@ def fit_model(
 
 def _fit_cells(
     release: Release,
-    data: Path,
-    relation: str,
-    where: logs.ReadOptions,
+    private: logs.PrivateLog,
     public: logs.PublicLog,
     synthetic: int | None,
     synthetic_format: str,
@@ -69,7 +67,7 @@ def _fit_cells(
     from privrl.offline.model import check_model
     from privrl.offline.model import fit_model as model_of
 
-    budget, rng = logs.budget_of(release, relation), release.rng()
+    budget, rng = logs.budget_of(release, private.relation), release.rng()
     names: dict[str, Any] = {
         "state_names": public.state_names,
         "action_names": public.action_names,
@@ -83,7 +81,7 @@ def _fit_cells(
         raise ValueError("synthetic must be given with --synthetic-format: how many persons.")
     accountant = release.account(files, "fit-model")
     guarantee = budget.guarantee(public.space)
-    with public.read(data, where) as log:
+    with public.read(private) as log:
         model = model_of(
             log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
         )

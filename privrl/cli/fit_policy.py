@@ -65,13 +65,13 @@ def fit_policy(
         return
     if data is None or schema is None:
         raise ValueError("give a log and its --schema, or --from-model.")
-    where = logs.ReadOptions(release.separator, workers, address)
-    public = numeric.public_part(schema, where, person, behaviour, admissible)
+    private = logs.PrivateLog(data, relation, release.separator, workers, address)
+    public = numeric.public_part(schema, private, person, behaviour, admissible)
     if isinstance(public, logs.PublicLog):
-        _fit_cells(release, data, relation, where, public, _of_cells(discount))
+        _fit_cells(release, private, public, _of_cells(discount))
         return
     numeric.check_plan(public, "schema")
-    with numeric.fitted(release, data, public, relation, where, numeric.POLICY) as (model, said):
+    with numeric.fitted(release, private, public, numeric.POLICY) as (model, said):
         written = release.save(numeric.planned(model, discount).files(), said)
     numeric.print_about(release, model, "policy")
     release.finish("policy.json", said, written, also=f", {said['unit']}")
@@ -83,19 +83,17 @@ def _of_cells(discount: float | None) -> float:
 
 def _fit_cells(
     release: Release,
-    data: Path,
-    relation: str,
-    where: logs.ReadOptions,
+    private: logs.PrivateLog,
     public: logs.PublicLog,
     discount: float,
 ) -> None:
     from privrl.offline.saving import policy_writer
 
-    budget, rng = logs.budget_of(release, relation), release.rng()
+    budget, rng = logs.budget_of(release, private.relation), release.rng()
     _check_public(public, budget, discount)
     accountant = release.account(_FILES, "fit-policy")
     guarantee = budget.guarantee(public.space)
-    with public.read(data, where) as log:
+    with public.read(private) as log:
         policy = _fitted(log, public, budget, discount, rng, accountant)
     written = release.save({"policy.json": policy_writer(policy)}, guarantee)
     _print_policy(release, policy)

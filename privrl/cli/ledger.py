@@ -185,15 +185,16 @@ def export_command(
     """
     from privrl.files import files as _files
 
+    opened = _opened(ledger)
     if out is not None:
-        outputs.check_new(out.absolute().parent, [out.name], force=force)
-    exported = _opened(ledger).export()
+        folder = out.absolute().parent
+        outputs.check_new(folder, [out.name], force=force, inputs=[opened.path])
+    exported = opened.export()
     if out is None:
         answer.update(exported)
         if not OUT.quiet:
             typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
         return
-    folder = out.absolute().parent
     text = json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _files.save_all(folder, {out.name: _files.text_writer(text)})
     print_files([out])

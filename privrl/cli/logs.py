@@ -131,24 +131,27 @@ class PublicLog:
     action_names: tuple[str, ...] | None
 
     @contextmanager
-    def read(self, data: Path, where: "ReadOptions") -> Iterator["Log | PartitionedLog"]:
+    def read(self, private: "PrivateLog") -> Iterator["Log | PartitionedLog"]:
         """Have the log itself."""
         from privrl.data.logs import read_log, read_partitions
 
         log: Log | PartitionedLog
-        with where.client(data, self.schema.columns) as client:
+        data, separator = private.data, private.separator
+        with private.client(self.schema.columns) as client:
             with rows_read("reading") as progress:
                 if client is None:
-                    log = read_log(data, self.schema, separator=where.separator, progress=progress)
+                    log = read_log(data, self.schema, separator=separator, progress=progress)
                 else:
                     log = read_partitions(data, self.schema, client, progress=progress)
             yield log
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """How a log is to be read: here, or on a cluster."""
+class PrivateLog:
+    """The log that a command is given, the relation, and how it is read: here, or on a cluster."""
 
+    data: Path
+    relation: str
     separator: str
     workers: int | None
     address: str | None
@@ -168,7 +171,7 @@ class ReadOptions:
             check_workers("dask", self.workers, self.address)
 
     @contextmanager
-    def client(self, data: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def client(self, columns: Sequence[str]) -> Iterator[Any]:
         """Have the client of a cluster that reads columns of a folder; None for no cluster."""
         from privrl.data.logs.sources import parquet_files
         from privrl.experiments.workers import dask_client
@@ -176,7 +179,7 @@ class ReadOptions:
         if not self.on_cluster:
             yield None
             return
-        parquet_files(data, columns)  # before a cluster is waited for
+        parquet_files(self.data, columns)  # before a cluster is waited for
         with dask_client(self.workers, self.address) as client:
             yield client
 

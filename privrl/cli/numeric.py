@@ -20,7 +20,7 @@ POLICY = ("policy.json", "tables.npz", "release.json")
 
 def public_part(
     path: Path,
-    where: logs.ReadOptions,
+    private: logs.PrivateLog,
     person: str | None,
     behaviour: str | None,
     admissible: Path | None,
@@ -30,7 +30,7 @@ def public_part(
     from privrl.continuous.schema import has_ranges
     from privrl.data.schema.plain import read_page
 
-    where.check()
+    private.check()
     page = read_page(path)
     if not has_ranges(page):
         return logs.public_log(
@@ -101,25 +101,23 @@ def env_of(env: str | None, model: Path | None) -> tuple[str, ...]:
 @contextmanager
 def fitted(
     release: Release,
-    data: Path,
+    private: logs.PrivateLog,
     schema: "ContinuousSchema",
-    relation: str,
-    where: logs.ReadOptions,
     files: Collection[str],
 ) -> Iterator[tuple["ContinuousModel", dict[str, Any]]]:
     """Charge the ledger and have a model of a log, and its guarantee."""
     from privrl.continuous import fit_continuous_model, read_continuous_log
     from privrl.continuous.moments import MomentsMechanism
 
-    unit = logs.relation_of(relation)
+    unit = logs.relation_of(private.relation)
     target, rng = release.target, release.rng()
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
     guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
-    with where.client(data, schema.columns) as client:
+    with private.client(schema.columns) as client:
         with rows_read("reading") as progress:
             log = read_continuous_log(
-                data, schema, separator=where.separator, client=client, progress=progress
+                private.data, schema, separator=private.separator, client=client, progress=progress
             )
         model = fit_continuous_model(
             log, target=target, delta=release.delta, relation=unit, rng=rng, accountant=accountant

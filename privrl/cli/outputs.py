@@ -11,7 +11,9 @@ import typer
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
-def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
+def check_new(
+    out: Path, names: Collection[str], *, force: bool, inputs: Collection[Path] = ()
+) -> None:
     """Check that files can be written and do not exist, before anything is read or spent.
 
     Parameters
@@ -22,6 +24,8 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
         The files to be written.
     force : bool
         Whether they may exist.
+    inputs : collection of pathlib.Path
+        Files that the command reads, which are never written over.
 
     Raises
     ------
@@ -35,6 +39,13 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     for name in names:
         _files.check_replaced(out / name)
     there = [name for name in names if os.path.lexists(out / name)]
+    for name in there:
+        path = out / name
+        if path.exists() and any(each.exists() and path.samefile(each) for each in inputs):
+            raise ValueError(
+                f"out must be another folder, got {str(out)!r}: {name} there is read by the "
+                "command, and would be written over."
+            )
     there += [name for name in _files.stating(out, names) if name not in there]
     if there and not force:
         raise ValueError(

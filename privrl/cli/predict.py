@@ -57,7 +57,7 @@ def predict_command(
             f"the column {shown(target_column)} that model {model.name} predicts is named as "
             "one of probabilities; rename it in the schema and fit again."
         )
-    outputs.check_new(out, ["predictions.csv", "predict.json"], force=force)
+    outputs.check_new(out, ["predictions.csv", "predict.json"], force=force, inputs=(model, data))
     records = read_records(data, schema, separator=separator, optional=target_column)
     if len(records) == 0:
         raise ValueError(f"data must have at least one record, got {str(data)!r}.")

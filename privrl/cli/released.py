@@ -87,7 +87,9 @@ class Release:
         from privrl.files.files import PARQUET
 
         data = self.context.params["data"]
-        outputs.check_new(self.out, files, force=self.force)
+        given = self.context.params.items()
+        read = [each for name, each in given if isinstance(each, Path) and name != "out"]
+        outputs.check_new(self.out, files, force=self.force, inputs=read)
         beside = [name for name in files if name.endswith(PARQUET)]
         if beside and os.path.realpath(self.out) == os.path.realpath(data):
             raise ValueError(

@@ -69,6 +69,7 @@ def write_report(
     from privrl.files import files as _files
 
     chosen, text = report(folder, cast("Audience | None", audience))
+    text = text.encode(errors="backslashreplace").decode()  # names of files need not be in UTF-8
     path = folder / NAMES[chosen] if out is None else out
     outputs.check_new(path.parent, [path.name], force=force)
     print_files(_files.save_all(path.parent, {path.name: _files.text_writer(text)}))

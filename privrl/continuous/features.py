@@ -52,8 +52,7 @@ class Basis:
     degrees: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        if check_count("order", self.order, 2) > _MOST_ORDER:
-            raise ValueError(f"order must be at most {_MOST_ORDER}, got {self.order}.")
+        check_count("order", self.order, 2, _MOST_ORDER)
         check_count("action_order", self.action_order, 2)
         features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
         object.__setattr__(self, "factors", tuple(factors for factors, _ in features))

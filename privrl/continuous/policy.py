@@ -5,19 +5,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from privrl.continuous import planning
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
-from privrl.continuous.planning import (
-    MOST_ON_GRID,
-    Grid,
-    Over,
-    Predicted,
-    Reward,
-    check_plannable,
-    feature_basis,
-    plan_by_features,
-    worth_on_grid,
-)
 from privrl.continuous.schema import Number
 from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
@@ -56,9 +46,9 @@ class ContinuousPolicy(Saved):
         super().__post_init__()
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
-        rows = len(feature_basis(self.schema))
+        rows = len(planning.feature_basis(self.schema))
         if self.kind == "grid":
-            rows = int(np.prod(Grid.of(self.schema, self.core).sizes))
+            rows = int(np.prod(planning.Grid.of(self.schema, self.core).sizes))
         worth = np.array(self.worth, np.float64)
         if worth.shape != (rows, self.schema.n_actions):
             raise ValueError(f"worth must have shape {(rows, self.schema.n_actions)}.")
@@ -73,10 +63,10 @@ class ContinuousPolicy(Saved):
         """
         states = self.schema.inside(np.atleast_2d(np.asarray(state, np.float64)))
         if self.kind == "grid":
-            index, weight = Grid.of(self.schema, self.core).corners(states, {})
+            index, weight = planning.Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])
         else:
-            worth = feature_basis(self.schema)(states) @ self.worth
+            worth = planning.feature_basis(self.schema)(states) @ self.worth
         best: IntArray = worth.argmax(axis=1)
         return best if np.ndim(state) > 1 else best[0]
 
@@ -95,8 +85,8 @@ class ContinuousPolicy(Saved):
 def plan_continuous(
     model: ContinuousModel,
     *,
-    reward: Reward | None = None,
-    ends: Over | None = None,
+    reward: planning.Reward | None = None,
+    ends: planning.Over | None = None,
     discount: float = 0.99,
     caution: float = 0.25,
 ) -> ContinuousPolicy:
@@ -123,20 +113,20 @@ def plan_continuous(
     check_between("caution", caution, -1e-9, 1e9)
     check_is("model", model, ContinuousModel)
     schema = model.schema
-    check_plannable(schema)
+    planning.check_plannable(schema)
 
-    def predict(state: FloatArray, action: FloatArray) -> Predicted:
+    def predict(state: FloatArray, action: FloatArray) -> planning.Predicted:
         return model.predict(state, action, reward=reward, ends=ends)
 
     numbers = sum(isinstance(c, Number) for c in schema.state.values())
-    if numbers > MOST_ON_GRID:
-        kind, basis = "features", feature_basis(schema)
-        worth = plan_by_features(
+    if numbers > planning.MOST_ON_GRID:
+        kind, basis = "features", planning.feature_basis(schema)
+        worth = planning.plan_by_features(
             predict, schema, basis, discount=min(discount, 0.99), caution=caution
         )
     else:
         kind = "grid"
-        worth = worth_on_grid(
+        worth = planning.worth_on_grid(
             predict, schema, discount=discount, caution=caution, horizon=2000, core=model.core
         )
     return ContinuousPolicy(

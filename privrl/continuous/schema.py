@@ -336,9 +336,7 @@ def _columns(role: str, data: Any) -> dict[str, Column]:
 
 def _column(name: str, data: Any) -> Column:
     if isinstance(data, Mapping) and set(data) == {"count"}:
-        count = check_count(f"{name}.count", data["count"], 2)
-        if count > _MOST:
-            raise ValueError(f"{name}.count must be at most {_MOST}, got {shown(count)}.")
+        count = check_count(f"{name}.count", data["count"], 2, _MOST)
         return Choice(values=tuple(map(str, range(count))))
     if isinstance(data, Mapping) and set(data) == {"categories"}:
         check_is(f"{name}.categories", data["categories"], list)

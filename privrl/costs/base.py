@@ -99,12 +99,12 @@ class PairsCost(InHtml, ABC):
     sharp_end: ClassVar[bool] = True
     """Whether the largest loss may have mass of its own, which a grid would blur."""
 
-    @abstractmethod
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
 
-        None if only the Rényi divergence is known.
+        None, unless a subclass says more: only the Rényi divergence is known.
         """
+        return None
 
     @abstractmethod
     def rdp(self, orders: ArrayLike) -> FloatArray:

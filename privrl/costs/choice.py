@@ -46,8 +46,7 @@ from numpy.typing import ArrayLike
 
 from privrl.costs.base import PairsCost
 from privrl.costs.noise_pairs import put_on_grid
-from privrl.costs.relations import Relation
-from privrl.files.shown import shown
+from privrl.costs.relations import Relation, check_relation
 from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
@@ -85,10 +84,7 @@ class ChoiceCost(PairsCost):
         for name in ("scale", "sensitivity"):
             size = check_between(name, getattr(self, name), *_DOMAIN, "both are sizes of scores")
             object.__setattr__(self, name, size)
-        if not isinstance(self.relation, Relation):
-            raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
-            )
+        check_relation(self.relation)
 
     @property
     def spread(self) -> float:

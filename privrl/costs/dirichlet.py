@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from privrl.costs.base import PairsCost, check_cells
 from privrl.costs.curves import BOUNDS, sensitivities
 from privrl.costs.profiles import Factor, Shape, changes_rdp
-from privrl.costs.relations import ChangeVector, Relation
+from privrl.costs.relations import ChangeVector, Relation, check_relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_among, check_between, check_orders
 from privrl.numerics.convolution import Pair
@@ -71,10 +71,7 @@ class DirichletCost(PairsCost):
         alpha = check_between("alpha", self.alpha, *_DOMAIN, "larger means more privacy")
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "alpha", alpha)
-        if not isinstance(self.relation, Relation):
-            raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
-            )
+        check_relation(self.relation)
         check_among("bound", self.bound, get_args(Bound))
         check_cells(self.relation, self.table)
         changes = self.relation.changes(self.table)

@@ -53,7 +53,7 @@ from privrl.costs.noise_pairs import (
     GaussianPair,
     LaplacePair,
 )
-from privrl.costs.relations import ChangeVector, Relation
+from privrl.costs.relations import ChangeVector, Relation, check_relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.convolution import Pair
@@ -141,10 +141,7 @@ class NoiseCost(NoisyTable, PairsCost):
     def __post_init__(self) -> None:
         size = check_between(self._named, self._size, *_DOMAIN, "larger means more privacy")
         object.__setattr__(self, self._named, size)
-        if not isinstance(self.relation, Relation):
-            raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
-            )
+        check_relation(self.relation)
         if not self._by_norm:
             check_cells(self.relation, self.table, or_sums=self._by_sum)
         for amount in chain.from_iterable(self.changes):

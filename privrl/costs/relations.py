@@ -158,8 +158,7 @@ def check_relation(relation: object, default: Relation | None = None) -> Relatio
     relation = default if relation is None else relation
     if not isinstance(relation, Relation):
         raise ValueError(
-            "relation must be a Relation of privrl.costs, such as ReplaceRecord(), got "
-            f"{shown(relation)}."
+            f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
         )
     return relation
 

@@ -66,7 +66,6 @@ from privrl.costs.conversion import DEFAULT_ORDERS, best_log_delta
 from privrl.costs.relations import Relation, check_relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_count, check_orders
-from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, FEW, outward, product_up
 
@@ -109,10 +108,6 @@ class ConcentratedCost(PairsCost):
         """Return ``rho`` times each order > 1; same shape."""
         return product_up(check_orders(orders), self.rho)
 
-    def dominating_pairs(self) -> "list[Counter[Pair]] | None":
-        """Return None: only the Rényi divergence is known."""
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
 class PureCost(PairsCost):
@@ -148,10 +143,6 @@ class PureCost(PairsCost):
             exact = outward(pure - behind / more, FEW) + FEW / more
             # Every pure mechanism is below this as well, which is precise where epsilon is small.
             return np.minimum(np.minimum(exact, pure), orders * outward(pure * pure / 2, FEW))
-
-    def dominating_pairs(self) -> "list[Counter[Pair]] | None":
-        """Return None: the profile is known, and no grid needed."""
-        return None
 
     def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
         # (e^ε − e^t) / (e^ε + 1), seen from a little further
@@ -191,10 +182,7 @@ class SelectionCost(PairsCost):
         if isinstance(self.trial, BatchCost):
             raise ValueError(f"trial must be the cost of one run, got {shown(self.trial)}.")
         _check_mutual(self.trial.relation)
-        trials = check_count("trials", self.trials)
-        if trials > _MOST:
-            raise ValueError(f"trials must be at most {_MOST}, got {trials}.")
-        object.__setattr__(self, "trials", trials)
+        object.__setattr__(self, "trials", check_count("trials", self.trials, 1, _MOST))
 
     @property
     def relation(self) -> Relation:
@@ -222,10 +210,6 @@ class SelectionCost(PairsCost):
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return a bound on the Rényi divergence (nats) at each order > 1; same shape."""
         return self._curve()(check_orders(orders))
-
-    def dominating_pairs(self) -> "list[Counter[Pair]] | None":
-        """Return None: only the Rényi divergence is known."""
-        return None
 
     def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
         by_orders, end = partial(best_log_delta, self._curve()), self._end()

@@ -62,9 +62,9 @@ def read_records(
     Returns
     -------
     pandas.DataFrame
-        Categories as pandas' categorical type, or as objects where they are of several kinds,
-        missing where a field is none of them; bins as numbers, missing where a field is none.
-        `Schema.encode` decides what becomes of those.
+        Categories as pandas' categorical type, or as objects where they are of several kinds or
+        floats do not keep their digits, missing where a field is none of them; bins as numbers,
+        missing where a field is none. `Schema.encode` decides what becomes of those.
 
     Raises
     ------
@@ -226,6 +226,8 @@ def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
 
 def _dtype(column: Categories) -> Any:
     kinds = {type(value) for value in column.values}
+    if any(not isinstance(value, str) and abs(value) >= 2**53 for value in column.values):
+        return None  # which pandas' categorical type may not keep
     return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else None
 
 

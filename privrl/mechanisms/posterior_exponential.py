@@ -54,7 +54,7 @@ from privrl.mechanisms.posteriors import (
     posteriors_of,
     smooth_beta,
 )
-from privrl.numerics.checks import check_among, check_between, check_orders
+from privrl.numerics.checks import check_among, check_between, check_is, check_orders
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
@@ -285,10 +285,7 @@ class ExponentialCost(InHtml):
     mechanism: PosteriorExponentialMechanism
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, PosteriorExponentialMechanism):
-            raise ValueError(
-                f"mechanism must be a PosteriorExponentialMechanism, got {shown(self.mechanism)}."
-            )
+        check_is("mechanism", self.mechanism, PosteriorExponentialMechanism)
 
     @property
     def relation(self) -> Relation:

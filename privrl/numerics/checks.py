@@ -40,25 +40,24 @@ def check_between(name: str, value: float, low: float, high: float, hint: str = 
     return float(value)
 
 
-def check_count(name: str, value: int, least: int = 1) -> int:
-    """Return ``value`` as an int if it is a whole number of at least ``least``."""
-    if type(value) is int and least <= value < _QUICK:  # nearly always
+def check_count(
+    name: str, value: int, least: int = 1, most: float = math.inf, hint: str = ""
+) -> int:
+    """Return ``value`` as an int if it is a whole number from ``least`` to ``most``."""
+    if type(value) is int and least <= value < _QUICK and value <= most:  # nearly always
         return value
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
     if math.isnan(_as_float(value)):
         raise ValueError(f"{name} must be a whole number >= {least}, got one beyond all floats.")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}{_hint(hint)}.")
     return int(value)
 
 
 def check_repeats(name: str, value: int) -> int:
     """Return a number of charges as an int, up to the largest whole number that floats resolve."""
-    if check_count(name, value) > LARGEST_WHOLE:
-        raise ValueError(
-            f"{name} must be a whole number of at most 2**53, got {shown(value)}: floats do not "
-            "hold all larger ones."
-        )
-    return int(value)
+    return check_count(name, value, 1, LARGEST_WHOLE, "floats do not hold all larger ones")
 
 
 def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArray[np.float64]:

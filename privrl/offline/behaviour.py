@@ -20,6 +20,7 @@ from privrl.offline.persons import Added, PersonStream
 
 _PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
 _MOST_STEPS = 2**40  # more than anybody has, and an integer of NumPy
+_BEYOND: Final = 0.05  # how far chances are from the model's
 _POINTS: Final = 24  # of the grid of a leader's chance
 _ITERATIONS: Final = 30
 _SQUARES: Final = (0.3, 0.3)  # mean and deviation of the excess of squared chances, beforehand
@@ -149,11 +150,17 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     square = np.einsum("qs,qsa->sa", other**2, per_point[:, :, None] - post)
     square = np.where(allowed, square + np.einsum("qs,qsa->sa", chance**2, post), 0.0)
     chances = mean / mean.sum(axis=1, keepdims=True)
-    variance = np.maximum(np.where(allowed, square - mean**2, 0.0), 0.0)
+    # What the table shows beyond leaders, where noise and chance leave it clear.
+    off = (noise / visits) ** 2 + 0.25 / visits
+    part = 1 / (1 + (off / _BEYOND**2) ** 2)[:, None]
+    shown = np.where(allowed, chances + part * (table / visits[:, None] - chances), 0.0)
+    chances = np.maximum(shown, 1e-9 * allowed)
+    chances /= chances.sum(axis=1, keepdims=True)
+    hidden = (1 - part) * np.maximum(np.where(allowed, square - mean**2, 0.0), 0.0)
     return Behaviour(
         chances=chances,
-        squares=np.minimum((chances**2 + variance).sum(axis=1), 1.0),
-        variance=variance,
+        squares=np.minimum((chances**2 + hidden).sum(axis=1), 1.0),
+        variance=hidden + np.where(allowed, part * off[:, None], 0.0),
         visits=visits,
         doubt=doubt,
     )

@@ -26,7 +26,8 @@ from privrl.offline.returns import Decisions, Telling, decisions_of, release_ret
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
-_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
+_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left,
+_SUPPORT: Final = 0.1  # and where it also tells which actions there are
 _EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
 _IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
 _OF_STATES: Final = 1.5  # times that: how much states differ
@@ -35,6 +36,7 @@ _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than uniform actions,
 _HARMFUL: Final = 0.07  # and below which votes may be worse than an expert
+_WEAK: Final = 0.3  # and below which an expert is trusted unless refuted
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
 _BY_RETURNS: Final = (0.7, 2.5)
@@ -245,7 +247,7 @@ class _Learner:
             return faint, look
         if not self._balanced:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look("nothing" if faint else other)
+            look = self._look("nothing" if faint else other, faint=faint or signal < _WEAK)
             if (
                 not by_rounds
                 and (faint or look.way == "popular")
@@ -253,16 +255,16 @@ class _Learner:
             ):
                 look, faint = replace(look, way="differences"), False
         elif by_rounds and self._allowed is None:
-            look = self._look("even")
+            look = self._look("even", faint=False)
         noisy = self._stream.noise > 0
         if look is not None and noisy and self._allowed is None and look.skew.upper < EVEN:
             self._allowed = np.ones(self._shape, np.bool_)  # all show, so all are admissible
         return faint, look
 
-    def _look(self, other: Other) -> Look:
+    def _look(self, other: Other, *, faint: bool) -> Look:
         """Release a first look at the behaviour policy, and use it."""
         self._popularity = Popularity(self._task, 1 - self._spent)
-        look = self._popularity.look(self._variance, self._spread, other)
+        look = self._popularity.look(self._variance, self._spread, other, faint=faint)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
 
@@ -400,7 +402,7 @@ class _Learner:
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
     ) -> tuple[IntArray, FloatArray, Estimate]:
-        rest = 1 - self._spent - _VISITS
+        rest = 1 - self._spent - (_SUPPORT if self._allowed is None else _VISITS)
         by_vote = self._balanced and len(shares) < _ROUNDS
         expects, telling, step, more = level, None, _STEP, _MORE
         if by_returns:

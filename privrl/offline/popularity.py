@@ -101,7 +101,7 @@ class Popularity:
         shape = task.space.n_states, task.space.n_actions
         self._allowed = np.ones(shape, np.bool_) if task.allowed is None else task.allowed
 
-    def look(self, variance: float, spread: Spread, other: Other) -> Look:
+    def look(self, variance: float, spread: Spread, other: Other, *, faint: bool) -> Look:
         """Release how often actions are taken, and whether the frequent ones are better.
 
         Parameters
@@ -113,8 +113,11 @@ class Popularity:
         other : "rounds", "vote", "nothing" or "even"
             The other method. Votes favour frequent actions already, so that one is worse only where
             the behaviour policy is that of an expert, or steps are paid, whose noise is louder.
-            Rounds are worse only where it is sure how much better frequent actions are. "even":
-            actions are known to be as frequent, and the question is only which there are.
+            "even": actions are known to be as frequent, and the question is only which there are.
+        faint : bool
+            Whether noise nearly hides what the other method learns from. Then frequent actions of
+            an expert are trusted unless they are surely worse, else only if surely better: rare
+            actions may be inadmissible, in a uniform log, and not avoided by an expert.
         """
         stream, known = self._task.stream, self._task.chances is not None
         first, spent = self._rest, 0.0
@@ -129,15 +132,14 @@ class Popularity:
         skew = Skew(behaviour.skew(self._allowed), behaviour.doubt)
         expert = skew.lower >= _EXPERT
         low, high = self._task.space.step_rewards
-        if other == "vote" and low < high and not expert and skew.upper >= EVEN:
+        paid_vote = other == "vote" and low < high
+        if paid_vote and not expert and skew.upper >= EVEN:
             way = "popular"
         elif other != "even" and (expert or (skew.value >= _SKEWED and (other != "vote" or known))):
             spent += _LEANING if stream.noise else 0.0
             leaning, off = self._release_leaning(behaviour, variance)
             lean = leaning * behaviour.popularity()
-            shown, wanted = leaning + off, spread.cell
-            if other == "rounds":
-                shown = leaning - off
+            shown, wanted = leaning + (off if faint or paid_vote else -off), spread.cell
             if other == "rounds" or not expert:
                 wanted *= _BETTER
             if stream.noise and shown >= wanted:

@@ -20,7 +20,7 @@ from privrl.files.html import InHtml
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.typing import IntArray
 from privrl.offline.counts import LONGEST
 from privrl.offline.facts import Estimate, LogFacts
@@ -330,11 +330,7 @@ def save_policy(path: str | PathLike[str], policy: ReleasedPolicy) -> None:
     ValueError
         If ``policy`` is none.
     """
-    if not isinstance(policy, ReleasedPolicy):
-        raise ValueError(
-            f"policy must be a ReleasedPolicy, got {type(policy).__name__}; "
-            "ReleasedPolicy.of_log makes one."
-        )
+    check_is("policy", policy, ReleasedPolicy, hint="ReleasedPolicy.of_log makes one")
     path = Path(path)
     save_all(path.parent, {path.name: policy_writer(policy)})
 

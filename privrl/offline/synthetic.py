@@ -107,11 +107,11 @@ def check_sampling(schema: LogSchema, name: str, persons: int, kind: str = "csv"
     if kind == "parquet":
         check_parquet()
         _check_kinds(schema)
-    if check_count(name, persons) > most:
-        raise ValueError(
-            f"{name} must be at most {most}, got {persons}: by the schema, more could have too "
-            "many steps or episodes. Draw them in parts: sample_log(model, schema, persons)."
-        )
+    hint = (
+        "by the schema, more could have too many steps or episodes. Draw them in parts: "
+        "sample_log(model, schema, persons)"
+    )
+    check_count(name, persons, 1, most, hint)
     states = () if schema.state is None else schema.state.names
     roles = (schema.person, schema.episode, schema.order, schema.reward, schema.outcome)
     names = [*filter(None, roles), *states, *schema.action.names]

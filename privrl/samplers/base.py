@@ -358,6 +358,15 @@ class PaidSampler:
         return super().__reduce_ex__(protocol)
 
 
+class PaidOnce(PaidSampler):
+    """Base class of samplers whose first update pays for all of them, what ``_cost`` is."""
+
+    @property
+    def cost(self) -> Cost | None:
+        """The cost of all updates before the first one, which pays; None from then on."""
+        return None if self._done else self._cost
+
+
 Paid = TypeVar("Paid", bound=PaidSampler)
 
 

@@ -49,7 +49,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is, check_positive, check_rng
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.typing import FloatArray
-from privrl.samplers.base import PaidSampler
+from privrl.samplers.base import PaidOnce
 
 GRAINS: Final = 2.0**24  # of a contribution of norm 1: data are whole numbers of them
 _LARGEST: Final = 2.0**53  # grains, up to which sums are exact
@@ -99,7 +99,7 @@ class Moments:
     noise: float
 
 
-class MomentSampler(PaidSampler):
+class MomentSampler(PaidOnce):
     """Noisy sums of matrices and counts; the first update pays for all.
 
     Parameters
@@ -134,9 +134,8 @@ class MomentSampler(PaidSampler):
                 f"sigma must be at most 2**22, got {shown(sigma)}; take a larger budget."
             )
         self.updates = check_count("updates", updates)
-        self.columns, self.cells = check_count("columns", columns), check_count("cells", cells)
-        if self.columns > _MOST_COLUMNS:
-            raise ValueError(f"columns must be at most {_MOST_COLUMNS}, got {columns}.")
+        self.columns = check_count("columns", columns, 1, _MOST_COLUMNS)
+        self.cells = check_count("cells", cells)
         self._cost = GaussianCost(sigma=sigma, relation=relation_of_moments(relation), table=NORMS)
         self._forget()
 
@@ -167,12 +166,6 @@ class MomentSampler(PaidSampler):
 
         sigma = calibrate(target, cost, rises=False)
         return cls(sigma=sigma, updates=updates, columns=columns, cells=cells, relation=relation)
-
-    @property
-    def cost(self) -> GaussianCost | None:
-        """The cost of all updates; None after the first, which has paid."""
-        assert isinstance(self._cost, GaussianCost)
-        return None if self._done else self._cost
 
     @property
     def size(self) -> int:

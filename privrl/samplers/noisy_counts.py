@@ -28,14 +28,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
-from privrl.costs.base import Cost, NoPrivacy
+from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, largest_square
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep, check_relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_positive, check_rng, plain_array
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
-from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
+from privrl.samplers.base import PaidOnce, PaidSampler, check_batch, frozen, lead
 from privrl.samplers.factorisations import FactorisationName, LocalNoise, Noise, factorise
 from privrl.samplers.innovations import LARGEST_DEVIATION, Innovations
 
@@ -80,7 +80,7 @@ class NoisyPosterior:
         return np.maximum(self.counts - self.threshold * self.deviation, 0.0) + self.alpha
 
 
-class NoisyCounts(PaidSampler):
+class NoisyCounts(PaidOnce):
     """The posterior of running counts that carry Gaussian noise.
 
     Parameters
@@ -152,7 +152,7 @@ class NoisyCounts(PaidSampler):
     ) -> None:
         relation = check_relation(relation, ReplaceStep())
         cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
-        self._cost: Cost = cost
+        self._cost = cost
         self._sigma = frozen(np.asarray(cost.sigma))
         self._alpha = frozen(np.asarray(check_positive("alpha", alpha)))
         self._norm = math.sqrt(largest_square(cost.changes))
@@ -221,11 +221,6 @@ class NoisyCounts(PaidSampler):
         In self-loops that are damped it is √2 times as much.
         """
         return self._sigma[..., None] * self._factors.deviations
-
-    @property
-    def cost(self) -> Cost | None:
-        """The whole stream's cost before the first update, None from then on."""
-        return self._cost if self._done == 0 else None
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch of counts, shape (..., K).

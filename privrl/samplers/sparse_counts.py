@@ -31,7 +31,6 @@ from typing import Self
 import numpy as np
 
 from privrl.accounting.targets import Target
-from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep, check_relation
 from privrl.files.shown import shown
@@ -41,7 +40,7 @@ from privrl.numerics.discrete_gaussian import gaussian_on_grid, on_grid
 from privrl.numerics.far_noise import LEAST_THRESHOLD, far_cells
 from privrl.numerics.special import FloatArray
 from privrl.numerics.typing import BoolArray, IntArray
-from privrl.samplers.base import GRID, PaidSampler, check_batch, frozen
+from privrl.samplers.base import GRID, PaidOnce, check_batch, frozen
 from privrl.samplers.innovations import LARGEST_DEVIATION
 from privrl.samplers.noisy_counts import NoisyPosterior, calibrated_sigma
 
@@ -91,7 +90,7 @@ class SparsePosterior:
         return NoisyPosterior(table, 0 * one, self.alpha * one)
 
 
-class SparseCounts(PaidSampler):
+class SparseCounts(PaidOnce):
     """The cells of a large table of counts whose noisy counts are above a threshold.
 
     It costs as much as `NoisyCounts` with the same sigma, and takes `Cells` as well as arrays.
@@ -138,7 +137,7 @@ class SparseCounts(PaidSampler):
     ) -> None:
         relation = check_relation(relation, ReplaceStep())
         cost = GaussianCost(sigma=sigma, relation=relation, table=table)
-        self._cost: Cost = cost
+        self._cost = cost
         self._sigma = frozen(np.asarray(cost.sigma))
         if not cost.sigma <= LARGEST_DEVIATION:
             raise ValueError(
@@ -186,11 +185,6 @@ class SparseCounts(PaidSampler):
         mask = np.zeros(self._waiting.size, np.bool_)
         mask[_loops(self._waiting.shape)] = True
         return mask.reshape(self._waiting.shape)
-
-    @property
-    def cost(self) -> Cost | None:
-        """The whole stream's cost before the first update, None from then on."""
-        return self._cost if self._done == 0 else None
 
     def check(self, counts: FloatArray | Cells) -> None:
         """Check a batch of counts, shape (..., K).

@@ -8,13 +8,11 @@ import gymnasium
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from commands import run, said
 
 from privrl.accounting import Ledger
-from privrl.cli import app
 from privrl.continuous import ContinuousModel, ContinuousPolicy, plan_continuous
 
-RUNNER = CliRunner()
 SCHEMA = """
 person = "patient"
 order = "hour"
@@ -42,15 +40,6 @@ FIT = ["fit-model", *LOG]
 MODEL = ["model.json", "release.json", "tables.npz"]
 POLICY = ["policy.json", "release.json", "tables.npz"]
 SECRET = "4321.5"
-
-
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 def names(folder: str) -> list[str]:

@@ -7,11 +7,10 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from commands import run, said
 from continuous_worlds import MIXED, SCHEMA, walks
 from PIL import Image
-from typer.testing import CliRunner
 
-from privrl.cli import app
 from privrl.continuous import (
     Choice,
     ContinuousPolicy,
@@ -23,17 +22,6 @@ from privrl.continuous import (
 )
 from privrl.experiments.training import TrainSpec
 from privrl.experiments.training.playing import moments, play_policy
-
-RUNNER = CliRunner()
-
-
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 @pytest.fixture

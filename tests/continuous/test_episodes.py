@@ -1,6 +1,6 @@
 """Logs of numbers from episodes: buffers, and data sets of Minari's."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -8,19 +8,12 @@ import gymnasium
 import numpy as np
 import pytest
 from continuous_worlds import MIXED, SCHEMA
+from made import Episode
 
 from privrl.continuous import ContinuousLog, ContinuousSchema, Number, fit_continuous_model
 from privrl.continuous.moments import GRAINS, ReplaceLoggedStep, sensitivity, sums_by_row
 
 FIELDS = ("state", "action", "next_state", "reward", "terminated", "offsets")
-
-
-@dataclass(frozen=True)
-class Episode:
-    observations: Any
-    actions: Any
-    rewards: Any
-    terminations: Any = ()
 
 
 ENDED = Episode([[0, 0.9], [0.5, 0.95], [3, 1.05]], [[-1], [9]], [-0.5, 7], [False, True])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from continuous_worlds import MIXED, SCHEMA
 from scipy.stats import multivariate_normal
+from tasks import TASKS, Task
 
 from privrl.continuous import planning
 from privrl.continuous.encoding import gram_span, public_points
 from privrl.continuous.features import Basis
 from privrl.continuous.planning import Grid, Predicted, worth_on_grid
 from privrl.continuous.posterior import Round, log_evidence, nearest_gram
-from privrl.continuous.tasks import TASKS, Task
 from privrl.numerics.typing import FloatArray
 
 

@@ -13,6 +13,7 @@ import pytest
 from continuous_worlds import MIXED, SCHEMA, walks
 from gymnasium.utils.env_checker import check_env
 from interrupts import Interrupter
+from tasks import TASKS, regulator
 
 from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, ZeroConcentratedDP
 from privrl.continuous import (
@@ -29,7 +30,6 @@ from privrl.continuous import (
 )
 from privrl.continuous.ends import HAZARD, NEVER
 from privrl.continuous.fitting import Design
-from privrl.continuous.tasks import TASKS, regulator
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 from privrl.data.logs import LogSchema, read_log
 from privrl.mechanisms import select_private

@@ -2,17 +2,17 @@
 
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import Episode
 
 from privrl.data.logs import from_minari
 from privrl.data.logs.episodes import from_buffer
@@ -20,15 +20,6 @@ from privrl.data.logs.log import CUT
 
 SIZES = {"n_states": 5, "n_actions": 2, "reward_bounds": (0, 1), "most_steps": 4}
 FIELDS = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")
-
-
-@dataclass(frozen=True)
-class Episode:
-    observations: Any
-    actions: Any
-    rewards: Any
-    terminations: Any
-    truncations: Any
 
 
 def ends(count, *, last):

@@ -280,6 +280,33 @@ def test_numbers_of_persons_that_floats_cannot_hold_are_no_names():
     assert read_log(table.astype({"who": float}), SCHEMA).n_persons == 1
 
 
+@pytest.mark.parametrize("of_others", [[], ["x"], [0.5], [2**64]])
+@pytest.mark.parametrize("who", [1e16, 2**53, 2**53 + 2, -(2**60)])
+def test_no_person_decides_whether_large_categories_are_names(who, of_others):
+    """A text beside large floats made objects of all, and with it a thousand others were read."""
+    rows = [(each, *ROWS[0][1:]) for each in (1, who, *of_others)]
+    table = frame(rows)
+    table["who"] = table["who"].astype("category")
+    assert read_log(table, SCHEMA).n_persons == 1 + ("x" in of_others)
+
+
+@pytest.mark.needs("pyarrow")
+def test_no_message_shows_what_a_type_has_of_the_entries():
+    """Fields of a record that is a table are in its type, and so is the size of the largest one."""
+    pa = import_module("pyarrow")
+    held = {
+        "struct": pa.array([{"positive": True}]),
+        "decimal128": pa.array([Decimal("1234567.25")]),
+        "map": pa.array([[("positive", 1)]], pa.map_(pa.string(), pa.int64())),
+        "timestamp": pa.array([0], pa.timestamp("us", tz="Europe/Berlin")),
+    }
+    for name, column in held.items():
+        table = pa.table({"who": ["a"], "dose": column})
+        schema = LogSchema(person="who", action=Schema({"dose": Categories((0, 1))}), most_steps=1)
+        with pytest.raises(ValueError, match=rf"got type {name}; convert it first\.$"):
+            read_log(table, schema)
+
+
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="has no longer floats")
 def test_persons_that_longer_floats_tell_apart_are_not_one():
     """Their 64 bits were one name: each changed what the other adds."""
@@ -648,6 +675,15 @@ def test_folders(tmp_path):
     parquet([(1, *ROWS[0][1:])], tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"b\.parquet must hold the same in column 'who'"):
         read_log(tmp_path, SCHEMA)
+
+
+@pytest.mark.needs("pyarrow")
+def test_names_of_files_need_not_be_in_utf8(tmp_path):
+    """A folder with such a name among its files could not be read, and Arrow's error was shown."""
+    parquet(ROWS[:3], tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").rename(tmp_path / "\udcff.parquet")
+    parquet(ROWS[3:], tmp_path / "a.parquet")
+    same(read_log(tmp_path, SCHEMA), read(ROWS))
 
 
 def test_sources_that_are_none(tmp_path):

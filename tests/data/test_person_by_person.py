@@ -83,7 +83,22 @@ NFC, NFD = unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é"
 NAMES = [
     *(True, False, "true", "false", "True", "TRUE", 1, 0, "1", "0", "1.0", "01", "+1", "-0", -1),
     *(2, 10, "2", "10", "10.", 1.0, 2.0, 10**30, "1" + "0" * 30, NFC, NFD, "a", "A", " a", "a "),
-    *("a\0", "a\0b", "\udcff", repr("\udcff"), "x" * 70, "nan", "None", np.int8(1), np.str_("1")),
+    *(
+        2**53,
+        2**53 + 1,
+        2.0**53,
+        -(2**60),
+        1e300,
+        "a\0",
+        "a\0b",
+        "\udcff",
+        repr("\udcff"),
+        "x" * 70,
+        "nan",
+        "None",
+        np.int8(1),
+        np.str_("1"),
+    ),
 ]
 ODD = [
     *(None, math.nan, pd.NA, pd.NaT, "", " ", True, "true", 0, 1, 0.0, 1.0, 0.5, 10**400),
@@ -296,7 +311,8 @@ def taken(make: Any, row: Row) -> bool:
         not is_utf8(each)
         if isinstance(each, str)
         else isinstance(each, np.timedelta64 | tuple)  # it sorts what is mixed
-        or (isinstance(each, int | np.integer | np.longdouble) and abs(each) >= 2**53)
+        or (isinstance(each, int | np.integer) and not -(2**63) <= each < 2**63)
+        or (isinstance(each, np.longdouble) and abs(each) >= 2**53)
         for each in row
     )
 

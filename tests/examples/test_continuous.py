@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from privrl.continuous.tasks import TASKS
+from tasks import TASKS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "continuous.py"
 

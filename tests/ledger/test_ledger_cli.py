@@ -7,19 +7,20 @@ import shutil
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
+import commands
 import numpy as np
 import pandas as pd
 import pytest
+from commands import said
 from made import dosed_log
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
-from typer.testing import CliRunner
 
-from privrl.accounting import Ledger
-from privrl.cli import app
+from privrl.accounting import Budget, Ledger
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost
 from privrl.data import records
@@ -27,17 +28,10 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.files import files as _files
 from privrl.mechanisms.base import Mechanism
 
-RUNNER = CliRunner()
 LOG_SCHEMA = dosed_log((0, 100, 200), most_steps=2, order="hour")
 
 
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": "80", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
+run = partial(commands.run, columns=80)
 
 
 @pytest.fixture
@@ -82,6 +76,42 @@ def test_a_link_that_no_folder_can_be_made_of_is_refused_unspent(
     assert result.exit_code == 2
     assert "out must be a folder that can be written to" in said(result)
     assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_data_are_never_written_over(folder: Path, name: str) -> None:
+    """With --force the release took the place of the records, and the next read it as data."""
+    arguments, files = COMMANDS[name]
+    data = folder / "out" / files[0]
+    data.parent.mkdir()
+    Path("people.csv").rename(data)
+    before = data.read_bytes()
+    given = [each.replace("people.csv", f"out/{files[0]}") for each in arguments]
+    result = run(*given, "--out", "out", "--force", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert f"{files[0]} there is read by the command" in said(result)
+    assert data.read_bytes() == before
+    assert not Ledger("book.sqlite").is_there
+
+
+def test_no_export_is_written_over_the_ledger(folder: Path) -> None:
+    """It was, with --force, and what had been spent was lost."""
+    book = Ledger(folder / "book.sqlite")
+    book.set_budget("people", Budget(1.0))
+    result = run("ledger", "export", "--out", "book.sqlite", "--force", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "book.sqlite there is read by the command" in said(result)
+    assert Ledger(folder / "book.sqlite").verify()
+
+
+@pytest.mark.needs("bokeh")
+def test_a_name_of_the_data_need_not_be_in_utf8(folder: Path) -> None:
+    """The page for researchers, which has the command, ended with an error of its encoding."""
+    Path("people.csv").rename("\udcff.csv")
+    arguments = ["histogram", "\udcff.csv", *COMMANDS["histogram"][0][2:], "--out", "out"]
+    assert run(*arguments, "--ledger", "book.sqlite").exit_code == 0
+    assert run("report", "out", "--for", "researcher").exit_code == 0
+    assert "\\udcff.csv" in Path("out/report-researcher.html").read_text()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

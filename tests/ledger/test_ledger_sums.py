@@ -398,12 +398,18 @@ def test_data_that_change_while_they_are_read_cost_nothing(book: Ledger, tmp_pat
     assert [each.total.pure for each in book.accounts()] == [1]
 
 
-def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: Path) -> None:
-    for folder, name in (("a", "1.csv"), ("b", "1.csv"), ("c", "2.csv")):
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_folder_is_known_by_its_files_and_not_by_their_names(
+    book: Ledger, tmp_path: Path, ending: str
+) -> None:
+    """Renamed files had another account. No name need be in UTF-8."""
+    held = {"a": ("1", "2"), "b": ("2", "1"), "c": ("1", "\udcff"), "d": ("1", "2", "3")}
+    for folder, names in held.items():
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / name).write_text("x\n")
-    a, b, c = (book.dataset(tmp_path / folder) for folder in "abc")
-    assert a == b != c
+        for content, name in enumerate(names):
+            (tmp_path / folder / f"{name}.{ending}").write_text(f"{content % 2}\n")
+    a, b, c, d = (book.dataset(tmp_path / folder) for folder in held)
+    assert a == b == c != d
 
 
 # Where it goes ------------------------------------------------------------------------------------

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import run, said
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
-from typer.testing import CliRunner
 
 from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
-from privrl.cli import app
 from privrl.cli import classifiers as _classifiers
 from privrl.cli.released import Release
 from privrl.costs import ReplaceRecord
@@ -25,15 +24,6 @@ from privrl.models.logistic_regression.choice import classifier_from_dict, load_
 from privrl.models.logistic_regression.chosen import to_plain
 
 BINS = ("--choose", "bins=4,32")
-
-
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return CliRunner().invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import run, said
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
@@ -23,7 +24,6 @@ from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.numerics import randomness
 
-RUNNER = CliRunner()
 SCHEMA = Schema(
     {
         "age": Bins((0, 20, 40, 60, 80, 100)),
@@ -32,15 +32,6 @@ SCHEMA = Schema(
     }
 )
 SECRET = "4321.5"
-
-
-def run(*arguments: object):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import said
 
 from privrl.data.records import read_records
 from privrl.data.schema import (
@@ -51,10 +52,6 @@ SECRET = "Xq7secret"
 
 def run(line: str):
     return RUNNER.invoke(app, shlex.split(line), env={"COLUMNS": "80", "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 @pytest.fixture

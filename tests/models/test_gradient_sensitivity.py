@@ -13,6 +13,7 @@ from scipy import sparse
 from privrl.mechanisms import SumsMechanism
 from privrl.models.logistic_regression.scores import shortened_sums
 from privrl.models.logistic_regression.sensitivity import largest_change
+from privrl.models.logistic_regression.slopes import shortened_products
 from privrl.models.logistic_regression.training import scaled_sums
 
 
@@ -137,6 +138,37 @@ def test_sums_of_features_weights_change_by_no_more_than_the_relation_says(seed:
         np.testing.assert_array_equal(whole, alone.sum(axis=0))  # sums are exact
         by_hand = (parts * np.minimum(1, length / lengths)).sum(axis=1)
         np.testing.assert_allclose(whole / factor, by_hand, atol=1e-4 * length * len(lengths))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sums_of_slopes_change_by_no_more_than_the_relation_says(seed: int) -> None:
+    """Shortened and rounded, over all pairs of records: √2 at the most, and they are exact."""
+    world = World(seed)
+    places = [np.array([-1.0, 1.0, 0.25])[column] for column in world.records.T[:-1]]
+    rows = np.column_stack([*places, np.full(len(world.records), 0.5)])
+    longest = math.sqrt(len(places) + 0.25)
+    residuals = world.residuals(world.records)
+    whole = np.linalg.norm(residuals, axis=1) * np.linalg.norm(rows, axis=1)
+    assert np.linalg.norm(rows, axis=1).max() <= longest
+    for length in (max(0.3 * whole.min(), 1e-3), np.median(whole) + 1e-3, 1.1 * whole.max()):
+        each = [
+            shortened_products(rows[[i]], residuals[[i]], length, longest)[0].ravel()
+            for i in range(len(rows))
+        ]
+        SumsMechanism(sigma=1e5).check(np.array(each))
+        assert _farthest(np.array(each)) <= math.sqrt(2)
+        found, factor = shortened_products(rows, residuals, length, longest)
+        np.testing.assert_array_equal(found.ravel(), np.sum(each, axis=0))  # sums are exact
+        shorter = residuals * np.minimum(1, length / np.maximum(whole, 1e-12))[:, None]
+        np.testing.assert_allclose(found / factor, rows.T @ shorter, atol=1e-3 * length * len(rows))
+
+
+def test_opposite_residuals_change_sums_of_slopes_by_just_that() -> None:
+    row = np.array([[1.0, 0.5]])
+    first, second = (
+        shortened_products(row, np.array([[r, -r]]), 0.5, math.sqrt(1.25))[0] for r in (0.9, -0.9)
+    )
+    assert math.sqrt(2) * (1 - 1e-3) < np.linalg.norm(first - second) <= math.sqrt(2)
 
 
 def test_two_opposite_records_change_it_by_just_that() -> None:

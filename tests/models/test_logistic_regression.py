@@ -23,9 +23,11 @@ from privrl.costs import AddRemoveRecord, GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.models.logistic_regression import slopes
 from privrl.models.logistic_regression.choice import load_classifier
 from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
+from privrl.models.logistic_regression.slopes import shortened_products
 from privrl.models.logistic_regression.training import Start
 from privrl.numerics.randomness import SECRET, SEEDED
 
@@ -66,7 +68,8 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
         assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
 
 
-def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
+@pytest.mark.parametrize("sloped", [False, True])
+def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch, sloped):
     """Precisions add up: of every table, every gradient and the choice."""
     drawn = []
     draw = SumsMechanism._draw
@@ -76,12 +79,85 @@ def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
         return draw(self, data, rng)
 
     monkeypatch.setattr(SumsMechanism, "_draw", watched)
-    model = made().fit(*records())
-    assert len(drawn) == model.n_steps_ + 1  # the last says how far they are to be followed
+    model = ordered(0.3).fit(*slanted(400)) if sloped else made().fit(*records())
+    choices = 0 if sloped else 1  # the last says how far they are to be followed
+    assert len(drawn) == model.n_steps_ + choices > 0
     tables = model.naive_bayes_.mechanism_.sizes
     by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
     assert model.cost_.sigma <= by_hand
+
+
+def slanted(n, seed=0):
+    """Return records of 12 features between 0 and 1, and classes that depend on their mean."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 1)) * 0.6 + rng.random((n, 12)) * 0.4
+    return X, (rng.random(n) < 1 / (1 + np.exp(-20 * (X.mean(axis=1) - 0.5)))).astype(int)
+
+
+def ordered(epsilon, seed=0, **domain):
+    domain = domain or {"bounds": (0, 1), "bins": 10}
+    target = ApproxDP(epsilon, 1e-5)
+    return PrivateLogisticRegression(classes=[0, 1], target=target, random_state=seed, **domain)
+
+
+def test_the_order_of_bins_is_used():
+    """The same records by numbers of cells, which have no order, are predicted worse."""
+    losses = []
+    for seed in range(3):
+        (X, y), (new, truth) = slanted(400, seed), slanted(2000, seed + 10)
+        sloped = ordered(0.4, seed).fit(X, y)
+        cells = ordered(0.4, seed, schema=[10] * 12).fit((X * 10).astype(int), y)
+        losses.append((loss(sloped, new, truth), loss(cells, (new * 10).astype(int), truth)))
+        found = np.array([table[:, 1] - table[:, 0] for table in sloped.weights_])
+        np.testing.assert_allclose(np.diff(found) - np.diff(found)[:, :1], 0, atol=0.05)
+        assert (np.diff(found.mean(axis=0)) > 0).all()
+    ours, theirs = np.mean(losses, axis=0)
+    assert ours < 0.9 * theirs, losses
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "last"),
+    [
+        (1.0, Bins.even(0, 10, 10)),
+        (1e-15, Bins.even(0, 10, 10)),
+        (0.02, Categories(tuple(range(10)))),
+    ],
+)
+def test_without_slopes_bins_are_cells(epsilon, last):
+    """With more records in a cell, more noise than can be drawn, or a column without an order."""
+    X, y = slanted(400)
+    codes = (X * 10).astype(int)
+    kinds = [*[Bins.even(0, 10, 10)] * 11, last]
+    schema = Schema({str(k): kind for k, kind in enumerate(kinds)})
+    common = {"classes": [0, 1], "target": RenyiDP(2.0, epsilon), "random_state": 0}
+    bins = PrivateLogisticRegression(schema, **common)
+    bins.fit(pd.DataFrame(codes, columns=list(schema.columns)), y)
+    cells = PrivateLogisticRegression([10] * 12, **common).fit(codes, y)
+    for ours, theirs in zip(bins.weights_, cells.weights_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_no_record_has_a_longer_vector(monkeypatch):
+    """Than rounding leaves room for: all features at their ends are just as long."""
+    lengths = []
+
+    def watched(rows, residuals, length, longest):
+        lengths.append(np.linalg.norm(rows, axis=1).max() / longest)
+        return shortened_products(rows, residuals, length, longest)
+
+    monkeypatch.setattr(slopes, "shortened_products", watched)
+    X, y = slanted(400)
+    X[0] = 1.0
+    ordered(0.3).fit(X, y)
+    assert len(lengths) == 60
+    np.testing.assert_allclose(lengths, 1.0, rtol=1e-12)
+
+
+def test_what_is_missing_is_in_the_middle_of_a_slope():
+    model = ordered(0.3, schema=Bins.even(0, 1, 5, missing=True)).fit(*slanted(400))
+    for table in model.weights_:
+        np.testing.assert_array_equal(table[5], table[2])
 
 
 def test_what_its_naive_bayes_says_of_its_own_cost_is_public():

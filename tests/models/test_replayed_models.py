@@ -153,6 +153,34 @@ def test_logistic_regression(*, data, many, target, n_classes, given_tables) -> 
     _nothing_is_found(fit, (X, y), other)
 
 
+@settings(OPTIONS, max_examples=8)
+@given(
+    data=st.data(),
+    many=st.integers(50, 1500),
+    target=st.sampled_from([RenyiDP(2.0, 0.02), ApproxDP(0.3, 1e-5)]),
+    n_classes=st.integers(2, 3),
+    domain=st.sampled_from([{"bounds": (0, 1)}, {"schema": Bins.even(0, 1, 5, missing=True)}]),
+)
+def test_slopes(*, data, many, target, n_classes, domain) -> None:
+    """Bins have slopes where noise hides their cells."""
+    rng = np.random.default_rng(many)
+    X, y = rng.random((many, 6)), rng.integers(n_classes, size=many)
+    i = data.draw(st.integers(0, many - 1))
+    value = st.sampled_from([-1e300, 0.0, 0.5, 1.0, 7.0] + [np.nan] * ("schema" in domain))
+    other = (X.copy(), y.copy())
+    other[0][i] = data.draw(st.lists(value, min_size=6, max_size=6))
+    other[1][i] = data.draw(st.integers(0, n_classes - 1))
+
+    def fit(records: Any) -> Any:
+        accountant = RdpAccountant()
+        model = PrivateLogisticRegression(
+            classes=list(range(n_classes)), target=target, random_state=1, **domain
+        ).fit(*records, accountant=accountant)
+        return model.to_dict(), model.predict_proba([[0.5] * 6]), accountant.rdp
+
+    _nothing_is_found(fit, (X, y), other)
+
+
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,

@@ -284,6 +284,14 @@ def test_large_unsigned_numbers_are_not_negative_ones() -> None:
         assert Categories((-1, 0), other=True).encode(series).tolist() == [2, 1]
 
 
+@pytest.mark.parametrize("of_another", [[], [0.5], ["x"]])
+def test_no_record_decides_whether_large_categories_are_refused(of_another: list[object]) -> None:
+    """One decimal makes floats of all; without it they were read."""
+    series = pd.Series([0, 2**53, *of_another], dtype=object).astype("category")
+    with pytest.raises(ValueError, match=r"whole numbers of 64 bits, .* got type category"):
+        Categories((0, 2**53), other=True).encode(series)
+
+
 def test_large_whole_numbers_keep_their_last_digit() -> None:
     column = Categories((2**53, 2**53 + 1))
     for dtype in ("int64", "Int64", object):

@@ -10,19 +10,17 @@ import gymnasium
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from commands import run, said
 from wards import SCHEMA
 
 import privrl.envs  # noqa: F401
 from privrl.audit import audit_replay
-from privrl.cli import app
 from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
 from privrl.envs import load_released
 from privrl.numerics import randomness
 from privrl.offline import ReleasedPolicy, load_policy, plan_for, save_policy
 
-RUNNER = CliRunner()
 SECRET = "4321.5"
 LABELS = tuple(
     f"glucose {bin_}, ward {ward}"
@@ -53,15 +51,6 @@ def visits(n_persons: int, seed: int = 0) -> pd.DataFrame:
             "left": left,
         }
     )
-
-
-def run(*arguments: object, columns: int = 200):
-    texts = [str(argument) for argument in arguments]
-    return RUNNER.invoke(app, texts, env={"COLUMNS": str(columns), "TERM": "dumb"})
-
-
-def said(result) -> str:
-    return " ".join(result.output.split())
 
 
 @pytest.fixture

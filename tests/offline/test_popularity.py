@@ -106,6 +106,20 @@ def test_what_is_popular_and_worse_is_not_followed() -> None:
         assert not (found.action == 0).any()
 
 
+def test_a_uniform_log_of_few_admissible_actions_is_no_experts() -> None:
+    """Inadmissible actions are never taken: that alone does not make the others good.
+
+    Followed where they seem frequent, they are worth what uniform actions are: a score of 0.
+    """
+    world = clinic(6, n_states=100, n_actions=20, mean_admissible=2.2, n_next=30)
+    even = world.behaviour("uniform")
+    log = simulate_log(world, even, 2000, np.random.default_rng(1))
+    for seed in range(5):
+        found = fit_policy(log, epsilon=3.0, rng=np.random.default_rng(seed))
+        assert found.kind != "popular"
+        assert world.score(world.chances(found.action, even)) > 0.2
+
+
 def test_what_noise_hides_stays_as_it_was() -> None:
     """At a tiny epsilon a guess at the most frequent action is mostly wrong."""
     world, chances, log = near_expert(0.15)
@@ -134,6 +148,15 @@ def test_chances_come_back(visits: float) -> None:
     assert np.abs(found.chances - chances).mean() < 0.03
     assert (found.chances.argmax(axis=1) == chances.argmax(axis=1)).mean() > 0.99
     assert abs((found.squares - (chances**2).sum(axis=1)).mean()) < 0.04
+
+
+def test_actions_that_are_never_taken_are_told_from_rare_ones() -> None:
+    """Three of eight are taken, alike: no leader, so none is popular."""
+    rng = np.random.default_rng(3)
+    chances = rng.permuted(np.tile([1 / 3] * 3 + [0.0] * 5, (300, 1)), axis=1)
+    found = estimated_behaviour(table_of(chances, 4000.0, 40.0), 40.0, np.ones((300, 8), bool))
+    assert np.abs(found.chances - chances).max() < 0.05
+    assert found.spread().mean() < 0.002
 
 
 def test_what_noise_hides_is_not_popular() -> None:

@@ -62,8 +62,7 @@ class LogSpace:
         check_count("n_states", self.n_states)
         check_count("n_actions", self.n_actions)
         for name in ("most_steps", "most_episodes"):
-            if check_count(name, getattr(self, name)) > _MOST:
-                raise ValueError(f"{name} must be at most 2**53, got more.")
+            check_count(name, getattr(self, name), 1, _MOST)
         if not isinstance(self.unit, str) or not self.unit:
             raise ValueError(f"unit must be a text, such as 'person', got {shown(self.unit)}.")
         if len(self.outcome_rewards) != len(self.outcomes):

@@ -225,7 +225,7 @@ def _typed(values: Any, entries: Entries) -> list[Key]:
 def _categories(entries: Entries) -> list[Key | None]:
     """Return the keys of categories, or of the entries of a dictionary."""
     if entries.by_equality:
-        return [_key_of_category(each, entries) for each in entries.values]
+        return [_key_of_category(each) for each in entries.values]
     if entries.held == "texts":
         return [
             str.__str__(text) or None if there else None
@@ -236,9 +236,13 @@ def _categories(entries: Entries) -> list[Key | None]:
     return [key if is_whole else _NONE for key, is_whole in keys]
 
 
-def _key_of_category(category: object, entries: Entries) -> Key | None:
+def _key_of_category(category: object) -> Key | None:
+    """Return the key of a category of pandas.
+
+    None is a whole number that floats do not keep: one decimal of anybody makes floats of all.
+    """
     key = category_key(category)
-    if key is None or (entries.held == "numbers" and abs(int(key)) >= _EXACT):
+    if key is None or (not isinstance(key, str) and abs(key) >= _EXACT):
         return _NONE
     return (kind_of(key), key) if key != "" else None
 

@@ -15,7 +15,7 @@ from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import PlainFile, check_name, column_of, is_unfilled, nested, plain
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count
+from privrl.numerics.checks import check_between, check_count, check_truth
 
 MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1
@@ -130,9 +130,7 @@ class LogSchema(PlainFile):
                 f"most_episodes must be 1 without a column of episodes, got {self.most_episodes}; "
                 "name one as episode."
             )
-        if not isinstance(self.consecutive, bool):
-            raise ValueError(f"consecutive must be True or False, got {shown(self.consecutive)}.")
-        if self.consecutive and self.order is None:
+        if check_truth("consecutive", self.consecutive) and self.order is None:
             raise ValueError("consecutive must be of a column of numbers; name one as order.")
         object.__setattr__(self, "reward_bounds", self._check_bounds())
         object.__setattr__(self, "outcomes", self._check_outcomes())
@@ -361,9 +359,7 @@ def _spelt_out(name: str, data: Any) -> Any:
     if not isinstance(data, Mapping) or "count" not in data:
         return data
     _check_keys(f"column {name!r}", data, {"count"}, {"count", "other"})
-    count = check_count(f"count of {name!r}", data["count"])
-    if count > _MOST_CELLS:
-        raise ValueError(f"count of {shown(name)} must be at most {_MOST_CELLS}, got {count}.")
+    count = check_count(f"count of {name!r}", data["count"], 1, _MOST_CELLS)
     return {"categories": list(range(count)), "other": data.get("other", False)}
 
 

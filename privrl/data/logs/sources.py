@@ -91,7 +91,8 @@ def read_log(
 
     pandas makes a column of categories from all records together: numbers with one text among them
     become objects, and of ``True``, ``1`` and ``1.0`` only the first is kept. So categories are
-    read each by itself, whatever the type, and equal ones alike.
+    read each by itself, whatever the type, and equal ones alike. Whole numbers from 2^53 on are no
+    names there: one decimal would make floats of all, which do not tell them apart.
 
     The number of persons left out is private, and not reported. A log of nobody may mean that a
     column of the schema fits no row: try the schema on rows that you made up.
@@ -211,7 +212,16 @@ def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Part
 
 def _parquet_file(path: Path) -> Any:
     parquet = import_module("pyarrow.parquet")
-    return _undamaged(path, lambda: parquet.ParquetFile(path))
+    return _undamaged(path, lambda: parquet.ParquetFile(_opened(path)))
+
+
+def _opened(path: Path) -> Any:
+    """Return a path, or what is in the file where Arrow takes no such name: it is not in UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return _pyarrow().BufferReader(path.read_bytes())
+    return path
 
 
 def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[Any]:
@@ -272,7 +282,8 @@ def _held_of(dtype: Any) -> tuple[Held | None, str]:
     for pattern, held in _HELD[1:]:
         if re.fullmatch(pattern, text):
             return held, text
-    return None, text.partition("[")[0]
+    # Without digits, time zones and names of fields, which come from the entries.
+    return None, re.split(r"\W", text, maxsplit=1)[0]
 
 
 def arrow_part(array: Any, name: str) -> Part:

@@ -25,7 +25,7 @@ from privrl.data.schema.entries import (
 )
 from privrl.files.plain import check_writable
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.checks import check_count, check_truth, plain_array
 from privrl.numerics.typing import IntArray
 
 #: Even ones.
@@ -64,7 +64,7 @@ class Categories:
     other: bool = False
 
     def __post_init__(self) -> None:
-        _check_flag("other", self.other)
+        check_truth("other", self.other)
         object.__setattr__(self, "values", _check_values(self.values))
         if self.size < 2:
             raise ValueError(
@@ -144,9 +144,12 @@ class Categories:
         return lookup(cells, *entries.whole_numbers())
 
     def _find_categories(self, entries: Entries) -> IntArray:
-        """Return the same of categories of pandas, of which no type but a lossy one is refused."""
-        if entries.held == "numbers":
-            self._check_digits(entries)
+        """Return the same of categories of pandas, whatever these are.
+
+        Where a column has more digits than floats keep it is refused: one decimal of anybody makes
+        floats of all.
+        """
+        self._check_digits(entries)
         cells: dict[Value | None, int] = {value: cell for cell, value in enumerate(self.values)}
         found = (cells.get(category_key(each), -1) for each in entries.values)
         return np.fromiter(found, np.int64, len(entries.values))
@@ -168,7 +171,9 @@ class Categories:
         """Refuse floats where a category has more digits than they keep."""
         if any(not isinstance(value, str) and abs(value) >= 2**53 for value in self.values):
             wanted = "whole numbers of 64 bits, as its categories are"
-            refuse_type(entries.called, wanted, entries.type_name)
+            refuse_type(
+                entries.called, wanted, "category" if entries.by_equality else entries.type_name
+            )
 
 
 @dataclass(frozen=True)
@@ -199,8 +204,8 @@ class Bins:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        _check_flag("missing", self.missing)
-        _check_flag("whole", self.whole)
+        check_truth("missing", self.missing)
+        check_truth("whole", self.whole)
         object.__setattr__(self, "edges", _check_edges(self.edges))
         broken = [e for e in self.edges if not (e.is_integer() and abs(e) < 2**53)]
         if self.whole and broken:
@@ -221,9 +226,7 @@ class Bins:
 
         With ``whole``, inner edges are rounded, and widths differ by 1 where that is needed.
         """
-        count = check_count("count", count)
-        if count > MOST_BINS:
-            raise ValueError(f"count must be at most {MOST_BINS}, got {count}.")
+        count = check_count("count", count, 1, MOST_BINS)
         low, high = _check_edges((low, high))
         inner = (low + (high - low) * i / count for i in range(1, count))
         return cls((low, *(map(round, inner) if whole else inner), high), missing, whole)
@@ -343,11 +346,6 @@ def encode_column(
         with_cell = f"{type(column).__name__}(..., {flag}=True)"
         raise ValueError(f"{called} must hold {refusal}; {with_cell} adds a cell for that{under}.")
     return np.where(without, rest, cells)
-
-
-def _check_flag(name: str, value: bool) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}.")
 
 
 def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -35,19 +35,11 @@ from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism
+from privrl.models import saving
 from privrl.models.bayes_net.choice import with_choices
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.saving import (
-    SPENT,
-    Saved,
-    check_entries,
-    check_format,
-    mechanism_of,
-    plain_spent,
-    randomness_said,
-)
-from privrl.numerics.checks import check_count, check_numbers
+from privrl.numerics.checks import check_count, check_is, check_numbers
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -65,7 +57,7 @@ _PLAIN = re.compile(r"_(?!x)|[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, eq=False)
-class BayesNet(InHtml, Saved):
+class BayesNet(InHtml, saving.Saved):
     """A Bayesian network: a structure, and a table of conditional probabilities for each node.
 
     Made by `PrivateBayesNet.fit`, or of tables that are known. It can be pickled.
@@ -278,7 +270,7 @@ class BayesNet(InHtml, Saved):
     def _plain_spent(self) -> dict[str, Any] | None:
         if self.mechanism is None:
             return None
-        spent = plain_spent(self.mechanism)
+        spent = saving.plain_spent(self.mechanism)
         if self.choice is not None:
             spent["choice"] = {key: getattr(self.choice, key) for key in _CHOICE}
         return spent
@@ -291,21 +283,22 @@ class BayesNet(InHtml, Saved):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the network that plain data describe; see `Saved.from_dict`."""
-        check_entries("a network", data, _ENTRIES)
-        check_format(data, _FORMAT)
+        saving.check_entries("a network", data, _ENTRIES)
+        saving.check_format(data, _FORMAT)
         schema = Schema.from_dict(data["schema"])
         structure = make_structure(data["parents"], schema)
         mechanism = choice = None
         if data["spent"] is not None:
             chosen = isinstance(data["spent"], Mapping) and "choice" in data["spent"]
-            check_entries("spent", data["spent"], (*SPENT, "choice") if chosen else SPENT)
+            entries = (*saving.SPENT, "choice") if chosen else saving.SPENT
+            saving.check_entries("spent", data["spent"], entries)
             if chosen:
-                check_entries("choice", data["spent"]["choice"], _CHOICE)
+                saving.check_entries("choice", data["spent"]["choice"], _CHOICE)
                 choice = ExponentialMechanism(**data["spent"]["choice"])
             sizes = data["spent"]["sizes"]
             shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
-            mechanism = mechanism_of(data["spent"], shapes)
-        said = randomness_said(data)
+            mechanism = saving.mechanism_of(data["spent"], shapes)
+        said = saving.randomness_said(data)
         made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
         check_said(data, made._verdict)
         return made
@@ -336,8 +329,7 @@ class BayesNet(InHtml, Saved):
 
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:
     """Return the structure over columns of a schema."""
-    if not isinstance(schema, Schema):
-        raise ValueError(f"schema must be a privrl.data.Schema, got {shown(schema)}.")
+    check_is("schema", schema, Schema)
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
 
@@ -351,7 +343,7 @@ def _released_shapes(structure: Structure, n_tables: int) -> tuple[Rows, ...]:
 
 def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, FloatArray]:
     """Return the probabilities of every node as arrays that cannot be written to."""
-    check_entries("probabilities", tables, structure.nodes)
+    saving.check_entries("probabilities", tables, structure.nodes)
     checked = {}
     for node in structure.nodes:
         try:

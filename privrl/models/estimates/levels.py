@@ -181,7 +181,8 @@ class Likelihoods:
         """
         level = np.maximum(self._levels, _TUNED.tiny)
         gaps = np.append(_TUNED.coarse, np.gradient(np.log(level[1:])))
-        blur = np.minimum(np.sqrt(self._deviation**2 + level) / level, 1e9)
+        with np.errstate(over="ignore"):  # of the loudest noise
+            blur = np.minimum(np.sqrt(self._deviation**2 + level) / level, 1e9)
         spread = np.maximum(gaps - blur, 0) * (gaps + blur)
         spread[spread < gaps**2 / 10] = 0.0
         if not self._whole:  # where counts are whole, chance is in the sum

@@ -226,11 +226,8 @@ def expected_loss(
 
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
-    if not isinstance(relation, Relation):
-        raise ValueError(
-            f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
-        )
-    return _bounds_cells(relation) and all(sum(vector) == 0 for vector in relation.changes())
+    changes = check_relation(relation).changes()
+    return _bounds_cells(relation) and all(sum(vector) == 0 for vector in changes)
 
 
 def _bounds_cells(relation: Relation) -> bool:

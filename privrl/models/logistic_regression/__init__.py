@@ -25,6 +25,10 @@ If noise would decide that choice, steps 3 to 6 are left out, and the feature we
 of the budget. If the noise would drown those as well, nothing is spent on them and the model is
 naive Bayes. `PrivateClassifier` uses naive Bayes for a single feature.
 
+If all features are ordered (`privrl.data.schema.Bins`) and cells have few records, slopes take the
+place of steps 2 to 6, and nearly all of the budget: one number for each ordered feature and class,
+learned from noisy gradients (`privrl.models.logistic_regression.slopes`).
+
 The constants were chosen on public data sets, listed in docs/models.md, and are the same for all
 data.
 

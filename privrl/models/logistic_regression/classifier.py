@@ -12,7 +12,7 @@ from privrl.accounting.targets import RenyiDP, Target
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.data.schema import Categories
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -25,9 +25,11 @@ from privrl.models.logistic_regression.plan import (
     whole_sigma,
 )
 from privrl.models.logistic_regression.scores import choose, weigh
+from privrl.models.logistic_regression.slopes import climb, positions_of
 from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.targets import given_target, not_pure
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.typing import FloatArray
 
@@ -36,7 +38,8 @@ class PrivateLogisticRegression(SavedClassifier):
     """Logistic regression for categorical and binned features, with differential privacy.
 
     Each value of each feature has a weight for every class. The model begins with a private naive
-    Bayes classifier and follows noisy gradients from there: `privrl.models.logistic_regression`.
+    Bayes classifier and follows noisy gradients from there. If all features are ordered
+    (`Bins`) and have few records, each has a slope instead: `privrl.models.logistic_regression`.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ class PrivateLogisticRegression(SavedClassifier):
         The cost of everything in a saved file: `cost_` and that of a naive Bayes classifier that
         `fit` was given, as if both were fitted on the same records.
     naive_bayes_ : PrivateNaiveBayes
-        The fitted classifier that the gradients start from.
+        The fitted classifier that the gradients start from; slopes use its classes' frequencies.
     n_steps_ : int
         The number of released gradients; 0 if noise would drown them. Then the model is naive
         Bayes.
@@ -117,7 +120,14 @@ class PrivateLogisticRegression(SavedClassifier):
             _check_begun(naive_bayes, records)
         sigma = whole_sigma(self._target())
         self.warn_of_clones(accountant)
-        planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
+        planned = plan(
+            sigma,
+            n_records,
+            sizes,
+            n_classes,
+            has_tables=naive_bayes is not None,
+            positions=self._positions(records),
+        )
         if naive_bayes is None:
             part = sigma * planned.share**-0.5
             begun.schema, begun.classes = records.domain, self._classes(records.labels)
@@ -153,6 +163,14 @@ class PrivateLogisticRegression(SavedClassifier):
         target = given_target(self.target, self.epsilon, self.delta)
         return not_pure(target, "the gradients of logistic regression")
 
+    def _positions(self, records: LocalRecords) -> list[FloatArray]:
+        """Return where the values of features are, if all are ordered: by the public domain."""
+        domain, kinds = records.domain, [records.domain] * len(records.sizes)
+        if isinstance(domain, Schema):
+            kinds = [domain.columns[name] for name in self._feature_names(domain)]
+        bins = [positions_of(kind) for kind in kinds if isinstance(kind, Bins)]
+        return bins if len(bins) == len(kinds) else []
+
     def _classes(self, labels: Categories) -> Classes:
         return labels if self.classes is None else self.classes
 
@@ -160,10 +178,7 @@ class PrivateLogisticRegression(SavedClassifier):
         """Return the naive Bayes classifier to begin with, fitted or to be fitted."""
         if naive_bayes is None:
             return PrivateNaiveBayes()
-        if not isinstance(naive_bayes, PrivateNaiveBayes):
-            raise ValueError(
-                f"naive_bayes must be a PrivateNaiveBayes, got {type(naive_bayes).__name__}."
-            )
+        check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
         if naive_bayes._is_chosen:  # a file could not state its cost
             raise ValueError(
@@ -245,10 +260,14 @@ def _learned(
         tables=None if counts is None else counts[: len(sizes) + 1],
         deviations=np.zeros(len(sizes) + records.labels.size),
     )
-    start = weigh(records.columns, records.numbers, start, planned.scores, rng)
-    candidates = descend(records.columns, records.numbers, start, planned, rng)
-    cells = records.columns + start.starts[:, None]
-    found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+    data = records.columns, records.numbers
+    if planned.positions:
+        found = climb(*data, start, planned, rng)
+    else:
+        start = weigh(*data, start, planned.scores, rng)
+        candidates = descend(*data, start, planned, rng)
+        cells = records.columns + start.starts[:, None]
+        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
     return {
         "counts": counts,
         "naive_bayes_": begun,

@@ -7,7 +7,7 @@ with the whole budget.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from privrl.numerics.typing import FloatArray
 class Tuned:
     """The tuned constants of logistic regression, the same for all data.
 
-    They were chosen on Adult, Bank, Spam, Digit, GermanCredit and CreditCard;
-    docs/results/classifiers.md reports data sets on which nothing was chosen.
+    They were chosen on Adult, Bank, Spam, Digit, GermanCredit and CreditCard, those of slopes also
+    on iris and diabetes; docs/results/classifiers.md reports data sets on which nothing was chosen.
     """
 
     least_signal: float = 0.1  # to a class, below which noise would drown gradients
@@ -58,6 +58,10 @@ class Tuned:
     far: float = 32.0  # multiple of the way of the quickest weight; beyond is noise
     spread: float = 0.01  # nats: weights that noise hides more than this share one pace
     parts: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
+    sloped_signal: float = 0.6  # below which slopes are learned, if all features are ordered
+    sloped_tables: float = 0.05  # the share of the tables beside slopes
+    intercept: float = 0.5  # in a record's vector, to all features, of which each has up to 1
+    slope: float = 0.15  # the time of their steps, times features and noise to the power 1.5
 
 
 TUNED = Tuned()
@@ -101,6 +105,9 @@ class Plan:
         One release, of how well what gradients led to predicts.
     signal : float
         Records in an average cell, in standard deviations of the noise of equal tables.
+    positions : sequence of arrays, shape (V,)
+        If ``scores`` are gradients of slopes, in place of all that follows the tables: for each
+        feature where its values are between −1 and 1. Else empty.
     """
 
     share: float
@@ -108,6 +115,7 @@ class Plan:
     weights: Steps
     choice: Steps
     signal: float
+    positions: Sequence[FloatArray] = field(default=(), compare=False)
 
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
         """Return the cost of Gaussian tables, gradients and the choice, as one Gaussian release."""
@@ -131,7 +139,13 @@ def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int
 
 
 def plan(
-    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
+    sigma: float,
+    n_records: int,
+    sizes: Sequence[int],
+    n_classes: int,
+    *,
+    has_tables: bool,
+    positions: Sequence[FloatArray] = (),
 ) -> Plan:
     """Return the division of a budget.
 
@@ -147,6 +161,8 @@ def plan(
         How many.
     has_tables : bool
         Whether a naive Bayes classifier was paid for before.
+    positions : sequence of arrays, shape (V,)
+        For each feature where its values are between −1 and 1; empty if not all are ordered.
 
     Raises
     ------
@@ -154,6 +170,11 @@ def plan(
         If so, and the budget is too small for drawable noise.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
+    for_slopes = sigma * math.sqrt(TUNED.steps / (1 - TUNED.sloped_tables))
+    is_drawable = for_slopes <= SumsMechanism.largest
+    if positions and signal < TUNED.sloped_signal and is_drawable and not has_tables:
+        slopes = Steps(TUNED.steps, SumsMechanism(sigma=for_slopes))
+        return Plan(TUNED.sloped_tables, slopes, _NONE, _NONE, signal, positions)
     if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = TUNED.tables_share

@@ -10,6 +10,7 @@ from privrl.data.schema.plain import column_of, plain
 from privrl.files.sharing import Verdict, check_said
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
+from privrl.models import saving
 from privrl.models.classifiers import Public
 from privrl.models.encoding import (
     check_sizes,
@@ -19,17 +20,6 @@ from privrl.models.encoding import (
     in_stated_order,
 )
 from privrl.models.naive_bayes.temperature import SHAPES
-from privrl.models.saving import (
-    LEARNED,
-    SPENT,
-    check_classifier,
-    check_entries,
-    check_format,
-    classifier_verdict,
-    mechanism_of,
-    plain_spent,
-    randomness_said,
-)
 from privrl.models.targets import plain_target, read_target
 from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.scipy_lazily import special
@@ -72,7 +62,8 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
         "feature_log_prob": [
             _plain_logs(in_stated_order(labels, table)) for table in state["feature_log_prob_"]
         ],
-        "spent": {"relation": str(used.relation), "is_private": is_private} | plain_spent(used),
+        "spent": {"relation": str(used.relation), "is_private": is_private}
+        | saving.plain_spent(used),
         "randomness": state["randomness_"],
         **_verdict(used, state["randomness_"], learned=public.learned).said,
     }
@@ -80,8 +71,8 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
 
 def parameters_of(data: Any) -> dict[str, Any]:
     """Return the parameters of the classifier that plain data describe."""
-    check_classifier(data, _ENTRIES)
-    check_format(data, _FORMAT)
+    saving.check_classifier(data, _ENTRIES)
+    saving.check_format(data, _FORMAT)
     if not isinstance(data["classes"], str | list):
         raise ValueError(f"classes must be a name or a list, got {shown(data['classes'])}.")
     return {
@@ -110,8 +101,8 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
             f"mechanism {shown(parameters['mechanism'])} must be what was spent on, got "
             f"{shown(used.mechanism)}."
         )
-    said = randomness_said(data)
-    learned = data["because"] == LEARNED.because
+    said = saving.randomness_said(data)
+    learned = data["because"] == saving.LEARNED.because
     check_said(data, _verdict(used, said, learned=learned))
     names = data["feature_names"]
     order = class_order(labels)
@@ -136,7 +127,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
 
 def _verdict(used: TablesMechanism, randomness: str | None, *, learned: bool) -> Verdict:
     """Return whether it may be shared."""
-    return classifier_verdict(
+    return saving.classifier_verdict(
         private=used.mechanism != "none", randomness=randomness, learned=learned
     )
 
@@ -156,12 +147,12 @@ def _is_made_by(used: TablesMechanism, mechanism: str) -> bool:
 
 
 def _mechanism_of(spent: Any, shapes: tuple[Rows, ...]) -> TablesMechanism:
-    check_entries("spent", spent, (*SPENT, "is_private"))
+    saving.check_entries("spent", spent, (*saving.SPENT, "is_private"))
     if spent["is_private"] is not (spent["mechanism"] != "none"):
         raise ValueError("is_private must be true but for the mechanism 'none'.")
     sizes = spent["sizes"]
     measured = isinstance(sizes, list) and len(sizes) == len(shapes) + len(SHAPES)
-    return mechanism_of(spent, (*shapes, *SHAPES) if measured else shapes)
+    return saving.mechanism_of(spent, (*shapes, *SHAPES) if measured else shapes)
 
 
 def _plain_logs(logs: FloatArray) -> list[Any]:
