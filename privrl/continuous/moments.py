@@ -66,6 +66,7 @@ _Add = Callable[[FloatArray, IntArray, float], FloatArray]
 class ReplaceLoggedStep(Relation):
     """One step of a log is replaced: its state, its action, its reward and whether it terminated.
 
+    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
     Squared norms of contributions that are normalised by row change by 8 at most, see
     `privrl.continuous.moments`.
     """
