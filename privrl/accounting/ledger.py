@@ -479,11 +479,14 @@ class Ledger:
         return state.draws[agent, number]
 
     def account(self, dataset: str, relation: Relation) -> Account | None:
-        """Return the spends of a data set under a relation; None if nothing was spent."""
+        """Return the entry of `accounts` for a data set and a relation; None if nothing was spent.
+
+        As for a budget, the name of the relation counts.
+        """
         check_is("dataset", dataset, str)
-        state = self._read()
-        found = state.accounts.get((one_spelling(dataset), relation_key(relation)))
-        return None if found is None else _with_budget(found, state)
+        key = one_spelling(dataset), str(check_relation(relation))
+        found = (each for each in self.accounts() if (each.dataset, each.relation) == key)
+        return next(found, None)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return the spends of each data set under each relation, in order of first entry.

@@ -171,8 +171,9 @@ class ContinuousLog:
 
         Notes
         -----
-        A person with an episode that does not fit (arrays of other shapes or of no numbers, an end
-        before the last step) is left out altogether, without a message.
+        A person with an episode that does not fit (arrays of other shapes or of no numbers) is left
+        out altogether, without a message. An end before the last step is one of that step alone, as
+        in a file: else a replaced step would change all others.
         """
         check_is("schema", schema, ContinuousSchema)
         return cls._of_episodes(episodes, schema, person, (np.zeros(1), np.zeros(1)))
@@ -317,7 +318,7 @@ def _steps(
                 steps["reward"] = _rows(episode.rewards, 1)[:, 0]
             if schema.terminates:
                 over = plain_array("terminations", episode.terminations)
-                if over.dtype.kind != "b" or over[:-1].any():
+                if over.dtype.kind != "b":
                     return None
                 steps["terminated"] = over.astype(np.float64)
     except Exception:  # whatever an episode holds, no other person is to notice

@@ -66,6 +66,7 @@ _Add = Callable[[FloatArray, IntArray, float], FloatArray]
 class ReplaceLoggedStep(Relation):
     """One step of a log is replaced: its state, its action, its reward and whether it terminated.
 
+    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
     Squared norms of contributions that are normalised by row change by 8 at most, see
     `privrl.continuous.moments`.
     """
@@ -143,12 +144,13 @@ def sensitivity(relation: Relation) -> float:
     ValueError
         If the relation is none of those that this module derives.
     """
-    if isinstance(relation, AddRemovePerson):
+    kind = type(relation)  # a subclass may list other changes
+    if kind is AddRemovePerson:
         return 1.0
-    if isinstance(relation, ReplacePerson):
+    if kind is ReplacePerson:
         # Two matrices of norm 1 at most, rounded: the inner product is not below -2 D / GRAINS.
         return math.nextafter(math.sqrt(2 + 4.5 * _LARGEST / GRAINS), math.inf)
-    if isinstance(relation, ReplaceLoggedStep):
+    if kind is ReplaceLoggedStep:
         return math.nextafter(math.sqrt(8), math.inf)
     raise ValueError(
         "relation must be AddRemovePerson(), ReplacePerson() or ReplaceLoggedStep(), got "

@@ -47,13 +47,15 @@ class Relation:
         priors of at least this much (convexity in the amount); costs with a smaller one
         are refused, and their ``delta`` goes through Rényi divergence.
     sum_only : collection of str
-        Tables whose vectors bound the sum of the sizes of all changes, for any cells and
-        signs: enough for Laplace and for Gaussian noise, and refused by other costs.
+        Tables whose vectors have one amount, which bounds the sum of the sizes of all changes,
+        for any cells and signs: enough for Laplace and for Gaussian noise, and refused by other
+        costs.
 
     Raises
     ------
     ValueError
-        If an amount is zero or not finite, or a change vector is empty.
+        If an amount is zero or not finite, or a change vector is empty, or has several amounts
+        where they bound the sum: a change of one cell by all of it costs more.
 
     Notes
     -----
@@ -108,6 +110,11 @@ class Relation:
                         f"a change vector of tables[{shown(table)}] must list finite amounts other "
                         f"than zero, got {shown(wrong[0] if wrong else vector)}; leave out "
                         "cells that do not change."
+                    )
+                if table in sum_only and len(vector) > 1:
+                    raise ValueError(
+                        f"a change vector of tables[{shown(table)}], which is in sum_only, must "
+                        f"have one amount, got {shown(vector)}; give the sum of all sizes."
                     )
         if convex_from is not None:
             check_positive("convex_from", convex_from)

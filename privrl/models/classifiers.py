@@ -86,6 +86,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
+    _is_chosen = False  # among several, or a part of one that was
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -263,7 +264,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     def _become(self, records: "Records", **learned: Any) -> None:
         """Set all fitted attributes at once, so that an earlier failure changes nothing."""
-        for of_before in ("feature_names_in_", "total_cost_"):  # also of one that was chosen
+        for of_before in ("feature_names_in_", "total_cost_", "_is_chosen"):
             self.__dict__.pop(of_before, None)
         self.__dict__.update(
             vars(records.seen),
@@ -317,9 +318,14 @@ class SavedClassifier(Saved, Classifier):
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         ValueError
-            If parameters are others than at the fit.
+            If parameters are others than at the fit, or it was chosen among several.
         """
         check_is_fitted(self, "classes_")
+        if self._is_chosen:
+            raise ValueError(
+                "a classifier that was chosen among several must not be saved alone, without what "
+                "the choice cost; copy the file of privrl classify --choose."
+            )
         public: Public = self._public
         domain = self._domain()
         labels = public.labels if self.classes is None else class_labels(domain, self.classes)

@@ -11,6 +11,7 @@ from continuous_worlds import MIXED, SCHEMA
 from made import Episode
 
 from privrl.continuous import ContinuousLog, ContinuousSchema, Number, fit_continuous_model
+from privrl.continuous.moments import GRAINS, ReplaceLoggedStep, sensitivity, sums_by_row
 
 FIELDS = ("state", "action", "next_state", "reward", "terminated", "offsets")
 
@@ -64,7 +65,6 @@ class Raises:
         replace(ENDED, observations=[["a", "b"]] * 3),
         replace(ENDED, actions=[1]),
         replace(ENDED, rewards=None),
-        replace(ENDED, terminations=[True, False]),
         replace(ENDED, terminations=[0.0, 1.0]),
     ],
     ids=lambda episode: type(episode).__name__,
@@ -72,6 +72,29 @@ class Raises:
 def test_a_person_with_an_episode_that_does_not_fit_is_left_out(bad: Any) -> None:
     log = ContinuousLog.from_buffer([ENDED, bad, CUT, ENDED], SCHEMA, person=[1, 2, 2, 3])
     assert lists(log) == lists(ContinuousLog.from_buffer([ENDED, ENDED], SCHEMA))
+
+
+def test_a_step_that_terminated_or_not_changes_its_own_row_alone() -> None:
+    """A step is replaced together with its flag: the steps around it are to stay."""
+    rng, n = np.random.default_rng(0), 40
+    episode = Episode(
+        rng.uniform([-1, 0], [1, 1], (n + 1, 2)), rng.integers(-1, 2, n), -rng.random(n)
+    )
+    flags = np.zeros(n, np.bool_)
+    before = ContinuousLog.from_buffer([replace(episode, terminations=flags)], SCHEMA)
+    relation = ReplaceLoggedStep()
+    for step in (0, 17, n - 1):
+        flag = flags.copy()
+        flag[step] = True
+        after = ContinuousLog.from_buffer([replace(episode, terminations=flag)], SCHEMA)
+        assert lists(after) | {"terminated": flags.tolist()} == lists(before)
+        assert after.terminated is not None
+        assert np.flatnonzero(after.terminated).tolist() == [step]
+        norms = []
+        for log in (before, after):
+            rows = np.concatenate([log.state, ~log.terminated[:, None]], axis=1)
+            norms.append(sums_by_row(rows, 1.0) / GRAINS)
+        assert np.linalg.norm(norms[1] - norms[0]) <= sensitivity(relation)
 
 
 def test_nobody() -> None:

@@ -26,7 +26,7 @@ from privrl.continuous.moments import (
 )
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs import Relation, ReplaceRecord
-from privrl.costs.relations import AddRemovePerson, ReplacePerson
+from privrl.costs.relations import NORMS, AddRemovePerson, ReplacePerson
 
 RELATIONS = [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()]
 
@@ -111,6 +111,25 @@ def test_neighbours_differ_by_no_more_than_the_sensitivity(kind: str, share: flo
         assert most["add or remove one person"] > 0.999
         assert most["replace one person"] > 1.2
         assert most["replace one step of a log"] > 2
+
+
+class _Household(AddRemovePerson):
+    """Five persons at once, by its own vectors."""
+
+    def __init__(self) -> None:
+        Relation.__init__(
+            self, "add or remove a household of 5", {NORMS: [(5,), (-5,)]}, norm_only=[NORMS]
+        )
+
+
+def test_relations_with_changes_of_their_own_are_refused() -> None:
+    """Noise that hides one person was stated to hide a whole household."""
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="relation must be AddRemovePerson"):
+        fit_continuous_model(
+            walks(5, 0), epsilon=1, relation=_Household(), rng=0, accountant=accountant
+        )
+    assert accountant.relation is None
 
 
 def test_opposite_persons_reach_the_sensitivity_of_replacement() -> None:

@@ -70,6 +70,13 @@ def test_discrete_laplace_noise_is_for_whole_sums() -> None:
                 assert (found <= listed * (1 + 1e-11)).all()
 
 
+def test_a_sum_is_one_amount() -> None:
+    """Of several, each was paid for by itself, while all of it may be in one cell."""
+    for vector in ((1, -1), (1, 1, 1)):
+        with pytest.raises(ValueError, match="which is in sum_only, must have one amount"):
+            Relation("sums", {"counts": [vector]}, sum_only=["counts"])
+
+
 @of_each
 def test_laplace_noise_is_not_for_norms(relation: Relation) -> None:
     with pytest.raises(ValueError, match="the norm of a change; use Gaussian"):

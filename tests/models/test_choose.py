@@ -1,5 +1,6 @@
 """``privrl classify --choose``: one release under one budget, and a file that states its cost."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from privrl.cli.released import Release
 from privrl.costs import ReplaceRecord
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.mechanisms.selection import Trial
+from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
+from privrl.models.logistic_regression.chosen import to_plain
 
 BINS = ("--choose", "bins=4,32")
 
@@ -68,8 +70,10 @@ def test_the_best_is_released_under_the_stated_budget() -> None:
     assert 1.999 < model.guarantee["epsilon"] <= 2
     assert _model()["guarantee"] == dict(model.guarantee)
     assert float(model.cost_.epsilon(1e-5)) < 1.5  # its own fit
-    with pytest.raises(ValueError, match="parameters that it was fitted with"):
-        model.to_dict()  # would state the cost of the fit alone
+    for target in (model.target, ApproxDP(2, 1e-5)):
+        model.target = target
+        with pytest.raises(ValueError, match="must not be saved alone"):
+            model.to_dict()  # would state the cost of the fit alone
     again = run("predict", "results/classify/model.json", "data.csv")
     assert f"accuracy {answer['scores']['accuracy']:.4f}" in said(again)
     first = _model()
@@ -202,6 +206,38 @@ def test_a_chosen_classifier_that_is_fitted_again_states_its_own_cost() -> None:
     model.fit(records[["x"]], records["tall"], accountant=accountant)
     assert model.guarantee["epsilon"] == pytest.approx(accountant.epsilon(1e-5), rel=1e-6)
     assert model.guarantee["epsilon"] > 4
+
+
+def _chosen_gradients() -> PrivateLogisticRegression:
+    """Return a logistic regression that was chosen, from its file."""
+    schema = Schema({"a": Bins.even(0, 9, 3), "b": Bins.even(0, 9, 3), "y": Categories((0, 1))})
+    records = schema.decode(np.random.default_rng(0).integers(0, 2, (500, 3)))
+
+    def candidate(trial: Trial) -> tuple[PrivateLogisticRegression, float]:
+        model = PrivateLogisticRegression(schema, classes="y", target=trial.part(0.9))
+        model.fit(records[["a", "b"]], records["y"], accountant=trial.accountant)
+        return model, trial.noisy([1, 2], 0.1)[0]
+
+    target = ApproxDP(1, 1e-5)
+    best = select_private({"one": candidate, "two": candidate}, target=target)
+    model = classifier_from_dict(to_plain(best, target, ["one", "two"]))
+    assert isinstance(model, PrivateLogisticRegression)
+    return model
+
+
+def test_where_a_chosen_classifier_began_states_what_the_choice_cost() -> None:
+    """The naive Bayes classifier in it was released because of its scores as well."""
+    model = _chosen_gradients()
+    begun = model.naive_bayes_
+    for each in (begun, begun.with_temperature(0.5), copy.deepcopy(begun)):
+        assert each.guarantee["epsilon"] == model.total_cost_.rdp(2.0)
+        with pytest.raises(ValueError, match="must not be saved alone"):
+            each.to_dict()
+        other = PrivateLogisticRegression(
+            begun.schema, classes=begun.classes, target=ApproxDP(1, 1e-5)
+        )
+        with pytest.raises(ValueError, match="not chosen among several"):
+            other.fit([[0.5, 0.5]], [0], naive_bayes=each)
 
 
 @pytest.mark.usefixtures("folder")

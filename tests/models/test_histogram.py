@@ -750,6 +750,40 @@ def test_a_long_histogram_prints_its_first_cells() -> None:
     assert "... 76 more" in repr(h)
 
 
+@pytest.mark.parametrize(
+    "relation",
+    [
+        Relation("add or remove one record", {"counts": [(5,), (-5,)]}),
+        Relation("replace one record", {"counts": [(5, -5)]}),
+        Relation("replace two records", {"counts": [(2, -2)]}),
+    ],
+    ids=lambda relation: str(relation.changes()),
+)
+def test_a_relation_that_a_file_cannot_name_is_not_saved(relation, tmp_path) -> None:
+    """Under the name of another one, a file stated a fifth of what was spent."""
+    released = histogram([1, 1, 2], [0, 1, 2], target=TARGET, rng=rng(), relation=relation)
+    with pytest.raises(ValueError, match="relation must be ReplaceRecord"):
+        released.save(tmp_path / "histogram.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_only_a_norm_is_known_the_number_of_records_is_private() -> None:
+    """Two records more in one cell change the norm by as much as is paid for."""
+    relation = Relation(
+        "change by 2 in norm", {"counts": [(2**0.5, -(2**0.5))]}, norm_only=["counts"]
+    )
+    found = [
+        histogram(
+            [0] * 50 + [1] * n, [0, 1, 2],
+            target=TARGET, rng=rng(), relation=relation, mechanism="gaussian",
+        )
+        for n in (50, 52)
+    ]  # fmt: skip
+    for each, n in zip(found, (100, 102), strict=True):
+        assert not each.is_size_public
+        assert each.n_records != n
+
+
 @pytest.mark.parametrize("relation", [None, AddRemoveRecord()], ids=str)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:

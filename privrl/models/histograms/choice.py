@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from privrl.accounting.ledger_file import relation_key
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
@@ -225,7 +226,13 @@ def expected_loss(
 
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
-    return all(sum(vector) == 0 for vector in check_relation(relation).changes())
+    changes = check_relation(relation).changes()
+    return _bounds_cells(relation) and all(sum(vector) == 0 for vector in changes)
+
+
+def _bounds_cells(relation: Relation) -> bool:
+    """Whether change vectors list cells, and not only the norm of a change of any cells."""
+    return relation.tables[0][0] not in relation.norm_only
 
 
 def _check_blocks(n_cells: int) -> None:
@@ -241,8 +248,7 @@ def _is_of_sums(relation: Relation) -> bool:
 
     Of two cells that gain, a sum might have both.
     """
-    bounds_cells = relation.tables[0][0] not in relation.norm_only
-    return bounds_cells and all(
+    return _bounds_cells(relation) and all(
         len(vector) == 2 and sum(vector) == 0 for vector in relation.changes()
     )
 
@@ -255,6 +261,29 @@ def settings_of(mechanism: HistogramMechanism) -> dict[str, Any]:
     return {name: getattr(mechanism, name) for name in _SETTINGS[mechanism_name(mechanism)]}
 
 
+def spent_by(mechanism: HistogramMechanism) -> dict[str, Any]:
+    """Return a mechanism as `mechanism_of` reads it.
+
+    Raises
+    ------
+    ValueError
+        If its relation is not one that a file can name.
+    """
+    name, relation = mechanism_name(mechanism), mechanism.relation
+    known = _known_relations().get(str(relation))
+    if known is None or relation_key(relation) != relation_key(known):
+        raise ValueError(
+            "relation must be ReplaceRecord() or AddRemoveRecord() for a histogram in a file, "
+            f"which has its name alone, got another one, {str(relation)!r}."
+        )
+    return {"relation": str(relation), "mechanism": name, **settings_of(mechanism)}
+
+
+def _known_relations() -> dict[str, Relation]:
+    """Return the relations that a file can name, by their names."""
+    return {str(relation): relation for relation in (ReplaceRecord(), AddRemoveRecord())}
+
+
 def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
     """Return the mechanism that plain data describe."""
     if not isinstance(spent, Mapping):
@@ -262,7 +291,7 @@ def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
     for key in ("relation", "mechanism"):
         if not isinstance(spent.get(key), str):
             raise ValueError(f"spent must be a table with a text {shown(key)}.")
-    known = {str(relation): relation for relation in (ReplaceRecord(), AddRemoveRecord())}
+    known = _known_relations()
     check_among("relation", spent["relation"], known)
     kinds: dict[str, type[HistogramMechanism]] = {**_NOISES, "dirichlet": DirichletMechanism}
     name = spent["mechanism"]

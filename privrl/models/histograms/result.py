@@ -35,6 +35,7 @@ from privrl.models.histograms.choice import (
     mechanism_of,
     noise_of,
     settings_of,
+    spent_by,
 )
 from privrl.models.saving import Saved, check_entries, check_format, randomness_said
 from privrl.numerics.checks import (
@@ -350,7 +351,13 @@ class PrivateHistogram(Saved):
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the histogram as plain data."""
+        """Return the histogram as plain data.
+
+        Raises
+        ------
+        ValueError
+            If its relation is neither `ReplaceRecord` nor `AddRemoveRecord`.
+        """
         return {
             "format": _FORMAT,
             "name": self.name,
@@ -360,11 +367,7 @@ class PrivateHistogram(Saved):
             "n_records": self.n_records,
             "noisy": None if self.noisy is None else self.noisy.tolist(),
             **({} if self.sums is None else {_SUMS: self.sums.tolist()}),
-            "spent": {
-                "relation": str(self.mechanism.relation),
-                "mechanism": mechanism_name(self.mechanism),
-                **settings_of(self.mechanism),
-            },
+            "spent": spent_by(self.mechanism),
             "randomness": self.randomness,
             **self._verdict.said,
         }

@@ -66,8 +66,10 @@ def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted
         if data[name] != data["model"][name]:
             raise ValueError(f"{name} must be that of the model, got {shown(data[name])}.")
     _check_within(model, cost, target)
-    model.__dict__["total_cost_"] = cost
     model.__dict__["_public"] = replace(model._public, target=target)
+    # Where it began is a part of what was chosen: alone, it would state less.
+    for part in (model, getattr(model, "naive_bayes_", model)):
+        part.__dict__ |= {"total_cost_": cost, "_is_chosen": True}
     return model
 
 

@@ -180,7 +180,7 @@ class PrivateLogisticRegression(SavedClassifier):
             return PrivateNaiveBayes()
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
-        if hasattr(naive_bayes, "total_cost_"):  # a file could not state it
+        if naive_bayes._is_chosen:  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."
