@@ -156,16 +156,22 @@ def test_a_run_without_bins_states_only_what_it_used(folder: Path) -> None:
     assert again.exit_code == 0, again.output
     assert json.loads((folder / "again/train.json").read_text())["spec"] == statement["spec"]
     assert run("play", "run", "--episodes", 1).exit_code == 0
-    result = run("report", "run")
-    assert result.exit_code == 0, result.output
-    page = next((folder / "run").glob("*.html")).read_text()
-    assert "An agent (that learns from numbers) was trained" in page
-    assert "sparse PSRL" not in page
     with_bins = [*command, "--bins", "4", "--out", "bins", "--episodes", 2]
     assert run(*with_bins).exit_code == 0
     statement = json.loads((folder / "bins/train.json").read_text())
     assert statement["spec"]["method"]["agent"] == "sparse-psrl"
     assert "--sampler" in statement["command"]
+
+
+@pytest.mark.needs("bokeh")
+def test_the_report_of_a_run_without_bins_names_its_agent(folder: Path) -> None:
+    command = ["train", "--env", "MountainCar-v0", "--episodes", 4, "--horizon", 10]
+    assert run(*command, "--out", "run").exit_code == 0
+    result = run("report", "run")
+    assert result.exit_code == 0, result.output
+    page = next((folder / "run").glob("*.html")).read_text()
+    assert "An agent (that learns from numbers) was trained" in page
+    assert "sparse PSRL" not in page
 
 
 def test_a_schema_of_a_gymnasium_task_is_played_in_it(folder: Path) -> None:
