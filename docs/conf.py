@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"one_file|continuous",
+    "ignore_pattern": r"one_file|continuous|tasks",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "min_reported_time": 5,
