@@ -83,16 +83,9 @@ class Task:
             state, alive, chosen = after[~over], alive[~over], chosen[~over]
             if not len(alive):
                 break
-        person, state, action, after, reward, over = map(np.concatenate, zip(*rows, strict=True))
-        return ContinuousLog.of_arrays(
-            self.schema,
-            person=person,
-            state=state,
-            action=action,
-            next_state=after,
-            reward=reward,
-            terminated=over,
-        )
+        names = ("person", "state", "action", "next_state", "reward", "terminated")
+        columns = map(np.concatenate, zip(*rows, strict=True))
+        return ContinuousLog.of_arrays(self.schema, **dict(zip(names, columns, strict=True)))
 
     def mean_return(self, act: Act, rng: np.random.Generator, episodes: int = 100) -> float:
         """Return the mean undiscounted return of a policy from states to numbers of actions."""
