@@ -185,6 +185,8 @@ def limits_of(
 def _check_range(reward_range: Range) -> Range:
     """Return what a caller says of rewards, if it is two numbers with room between them."""
     try:
+        if np.iscomplexobj(reward_range):  # float() warns, and drops the imaginary part
+            raise TypeError
         low, high = map(float, reward_range)
     except (TypeError, ValueError, OverflowError):
         low = high = np.nan

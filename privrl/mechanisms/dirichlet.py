@@ -6,10 +6,10 @@ minimization*, section 2.2; DKL below) and posterior sampling (Ponnoprat, *Diffe
 Dirichlet posterior sampling*; DPS below). Its cost is exact unless a paper's bound is asked for.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -79,7 +79,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
                 raise ValueError("alpha must hold one number for each cell, got none.")
         else:
             object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
-        if not 0 <= self.lower_bound < math.inf:
+        if not (isinstance(self.lower_bound, Real) and 0 <= self.lower_bound < 2.0**1023):
             raise ValueError(
                 f"lower_bound must be >= 0 and finite, got {shown(self.lower_bound)}; 0 is always "
                 "true."

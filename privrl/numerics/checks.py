@@ -117,7 +117,7 @@ def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return public numbers as floats, if they are numbers."""
     try:
         array = plain_array(name, values)
-        if array.dtype.kind != "c":  # NumPy would drop the imaginary part
+        if array.dtype.kind not in "cSU":  # NumPy would drop the imaginary part, or read a text
             return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         pass  # its message does not name the argument

@@ -37,7 +37,7 @@ from privrl.envs import TabularEnv, benchmark, plan, public_facts, riverswim, sa
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.worth import worth
 from privrl.experiments import run_sweep, run_training, suites
-from privrl.mechanisms import LaplaceMechanism, design
+from privrl.mechanisms import DirichletMechanism, LaplaceMechanism, design
 from privrl.mechanisms.additive import normalise
 from privrl.mechanisms.design import expected_loss, typical_loss
 from privrl.mechanisms.errors import (
@@ -296,6 +296,16 @@ def test_a_ledger_is_not_made_for_what_is_wrong(tmp_path: Path) -> None:
         (
             lambda wrong: public_facts(TabularEnv(MDP), reward_range=(0, wrong)),
             "reward_range must be two finite numbers",
+        ),
+        (
+            lambda wrong: public_facts(
+                TabularEnv(MDP), reward_range=np.array([0j, 1], dtype=complex)
+            ),
+            "reward_range must be two finite numbers",
+        ),
+        (
+            lambda wrong: DirichletMechanism(weight=1, alpha=1, lower_bound=wrong),
+            "lower_bound must be >= 0 and finite",
         ),
     ],
 )

@@ -107,6 +107,7 @@ def test_arrays_are_read_only_copies():
             "transition must be numbers that floats hold, in rows of one length",
         ),
         ({"start": ["a", "b"]}, "start must be numbers .*, got list"),
+        ({"start": ["0", "1"]}, "start must be numbers .*, got list"),
         ({"reward": {"a": 1}}, "reward must be numbers .*, got dict"),
         ({"reward": np.zeros(2)}, r"reward must have shape \(2, 2\) or \(2, 2, 2\)"),
         ({"reward": np.zeros((2, 2, 1))}, "reward must have shape"),
