@@ -5,8 +5,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from privrl.continuous.design import ENDS
 from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target_units
-from privrl.continuous.ends import HAZARD, Ends, outside
+from privrl.continuous.ends import Ends, outside
 from privrl.continuous.features import Basis
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.planning import Over, Predicted, Reward
@@ -163,7 +164,7 @@ class ContinuousModel(Saved):
         if ends is not None or self.ends is not None:
             numbers = self._numbers(after)
             known = self.ends if ends is None else None
-            doubt = np.where(outside(numbers, self.core, known), HAZARD, 0.0)
+            doubt = np.where(outside(numbers, self.core, known), ENDS.hazard, 0.0)
         return after, Predicted(after, chances, deviation, earned, over, wrong, doubt, ended)
 
     def _numbers(self, state: FloatArray) -> FloatArray:

@@ -28,8 +28,8 @@ from privrl.continuous import (
     plan_continuous,
     read_continuous_log,
 )
-from privrl.continuous.ends import HAZARD, NEVER
-from privrl.continuous.fitting import Design
+from privrl.continuous.design import ENDS, Design
+from privrl.continuous.ends import NEVER
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 from privrl.data.logs import LogSchema, read_log
 from privrl.mechanisms import select_private
@@ -143,7 +143,7 @@ def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
 
 def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
     state, action = np.array([[0.0, 0, 0, 0], [2.0, 0, 0, 0]]), np.ones((2, 1))
-    np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, HAZARD])
+    np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, ENDS.hazard])
     task = TASKS["CartPole"]()
     policy = plan_continuous(cart_pole, discount=task.discount)
     assert task.mean_return(policy.act, np.random.default_rng(7), 20) > 100  # random: 23
