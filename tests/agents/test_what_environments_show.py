@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from made import agent_of
 
-from privrl.agents import PSRL, KnownRewards, QLearning, Transition
+from privrl.agents import PSRL, KnownRewards, NoisyRewards, QLearning, Transition
 from privrl.samplers import NonPrivate
 
 SECRET = 4711
@@ -179,3 +179,35 @@ def test_no_error_shows_a_reward_beside_numbers(reward: Any) -> None:
     with pytest.raises(ValueError, match=r"env must pay numbers|outside 0,1") as caught:
         learner_of_numbers(2, np.zeros(2), reward).learn()
     check(caught.value)
+
+
+@pytest.mark.parametrize(
+    "paid",
+    [
+        np.array("4711.25"),
+        np.array("4711.25", object),
+        np.array(10**4711),
+        np.array(4711.25 + 1j),
+        np.array("4711-02-05", "M8[s]"),
+    ],
+    ids=["text", "object", "huge", "complex", "date"],
+)
+def test_no_error_shows_a_reward_of_counts(paid: Any) -> None:
+    """NumPy's errors quoted it, and a complex one was counted without its imaginary part."""
+    learner = agent_of(
+        PSRL, 3, 2, 4, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()), rng=0
+    )
+    learner.begin_episode(0)
+    with pytest.raises(ValueError, match="reward must be an array of numbers") as found:
+        learner.observe_counts(np.ones((3, 2, 3), np.int64), np.full((3, 2, 1), paid))
+    check(found.value)
+    assert learner._new.is_empty
+
+
+def test_no_error_shows_how_long_a_text_is() -> None:
+    learner, ones = agent(), np.ones((1, 1), np.int64)
+    with pytest.raises(ValueError, match="reward numbers") as found:
+        learner.observe_steps(
+            ones, ones, np.full((1, 1), "0.4711"), ones, observed=ones > 0, terminated=ones < 0
+        )
+    assert "U6" not in str(found.value)
