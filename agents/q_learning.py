@@ -66,6 +66,11 @@ class QLearning(TabularAgent):
         del method
         return cls(setup, episodes=task.episodes)
 
+    def __copy__(self) -> Self:
+        other = super().__copy__()
+        other._values, other._visits = self._values.copy(), self._visits.copy()
+        return other
+
     @property
     def policy(self) -> IntArray:
         """The greedy actions, shape (..., H, S), equal at every step."""
