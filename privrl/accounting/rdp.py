@@ -121,6 +121,7 @@ class RdpAccountant(KeepsJournal):
                 )
         points = [order for b in self._budgets if b is not None for order in b.orders]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
+        self._orders.flags.writeable = False  # costs get them
         # A copy: later changes to the argument have no effect.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None

@@ -94,6 +94,32 @@ def test_orders_given_are_copied_and_sorted() -> None:
     np.testing.assert_array_equal(accountant.orders, [2, 4, 8])
 
 
+class InPlace:
+    """A cost of somebody's own that computes in the array of orders that it is given."""
+
+    relation = relations.ReplaceRecord()
+
+    def rdp(self, orders):
+        orders *= 0.1
+        return orders
+
+    def delta(self, epsilon):
+        return np.ones_like(epsilon)
+
+    def epsilon(self, delta):
+        return np.asarray(np.inf)
+
+
+def test_no_cost_changes_the_orders() -> None:
+    """All costs after it were added up at other orders than they were converted at."""
+    accountant = RdpAccountant()
+    before = accountant.orders
+    with pytest.raises(ValueError, match="read-only"):
+        accountant.compose(InPlace())
+    np.testing.assert_array_equal(accountant.orders, before)
+    assert not accountant.journal
+
+
 def test_an_order_that_is_not_kept_is_refused() -> None:
     with pytest.raises(ValueError, match=r"order.*3\.25"):
         RdpAccountant(orders=[2.0, 4.0]).spent(3.25)
