@@ -129,7 +129,9 @@ def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
             f"cost must be of one run, got {len(cost.rows)}; the releases of one data set are "
             "entered one by one."
         )
-    curve = np.asarray(cost.rdp(np.array(orders)), np.float64)
+    points = np.array(orders)
+    points.flags.writeable = False  # or one part of a cost could move those of the next
+    curve = np.asarray(cost.rdp(points), np.float64)
     if curve.shape != (len(orders),) or not (curve >= 0).all():
         raise ValueError(
             f"cost must give a Rényi divergence >= 0 for each of {len(orders)} orders, got "

@@ -398,6 +398,7 @@ def _dots(cost: _Kind, n_dots: int) -> FloatArray:
 
 
 def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
+    epsilons.flags.writeable = False  # or a cost could move the dots
     deltas = cost.delta(epsilons)
     if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
         raise ValueError(

@@ -70,6 +70,7 @@ from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, FEW, outward, product_up
 
 _ORDERS: FloatArray = np.append(DEFAULT_ORDERS, [1e7, 1e8, 1e10, 1e15, 1e30, 1e60, 1e100])
+_ORDERS.flags.writeable = False
 #: Where lines touch the privacy profile, in units of an epsilon at a small delta.
 _PLACES: FloatArray = np.append(0.0, np.geomspace(1e-4, 3, 100))
 _SMALL_DELTA = 1e-6
@@ -264,6 +265,7 @@ def _farthest_apart(trial: Cost, share: float, more: FloatArray) -> FloatArray:
     """Return the supremum over events, divided by ``λ − 1``, for each ``more = λ − 1``."""
     # Any epsilons >= 0 give lines that hold; these are where they matter.
     losses = np.minimum(_PLACES * min(float(trial.epsilon(_SMALL_DELTA)), _STEEPEST), _STEEPEST)
+    losses.flags.writeable = False  # or a cost could move them, as orders
     deltas = np.asarray(trial.delta(losses), np.float64)
     ratios = np.exp(losses)
     # p' <= offset + slope * p, with slopes from large to small; the last one says p' <= 1.

@@ -8,11 +8,14 @@ import pytest
 from mpmath import mpf
 from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
 
+from privrl.accounting import Ledger
+from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.costs import relations
-from privrl.costs.base import BatchCost, NoPrivacy
+from privrl.costs import relations, selection
+from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = relations.ReplaceRecord()
@@ -118,6 +121,38 @@ def test_no_cost_changes_the_orders() -> None:
         accountant.compose(InPlace())
     np.testing.assert_array_equal(accountant.orders, before)
     assert not accountant.journal
+
+
+def test_no_part_of_a_cost_moves_the_orders_of_the_next(tmp_path) -> None:
+    """In a ledger the second part was entered at a tenth of the orders; trials all share theirs."""
+    exact = GaussianCost(sigma=1.0, relation=InPlace.relation)
+    book = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(ValueError, match="read-only"):
+        book.accountant("d").compose(Together([InPlace(), exact]))
+    assert book.accounts() == ()
+    before = exact.rdp(selection._ORDERS)
+    with pytest.raises(ValueError, match="read-only"):
+        selection.SelectionCost(trial=InPlace(), trials=3).rdp(2.0)
+    np.testing.assert_array_equal(exact.rdp(selection._ORDERS), before)
+
+
+class MovesLosses(InPlace):
+    """Likewise, of epsilons."""
+
+    def rdp(self, orders):
+        return np.full(np.shape(orders), 0.01)
+
+    def delta(self, epsilon):
+        epsilon *= 10
+        return np.exp(-epsilon)
+
+
+@pytest.mark.needs("dp_accounting")
+def test_no_cost_moves_the_dots_of_its_losses() -> None:
+    accountant = PldAccountant()
+    accountant.compose(MovesLosses(), 2)
+    with pytest.raises(ValueError, match="read-only"):
+        accountant.epsilon(1e-5)
 
 
 def test_an_order_that_is_not_kept_is_refused() -> None:
