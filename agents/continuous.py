@@ -35,7 +35,14 @@ from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count, check_is, check_numbers, check_rng, plain_array
+from privrl.numerics.checks import (
+    check_count,
+    check_is,
+    check_numbers,
+    check_rng,
+    plain_array,
+    plain_float,
+)
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
@@ -552,7 +559,7 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
         action = agent.act(state, step)
         after, reward, terminated, truncated, _ = env.step(action)
         try:
-            paid = float(reward)
+            paid = plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):  # which would show it
             raise ValueError(
                 "env must pay numbers, and a reward is none; check its step."
