@@ -22,7 +22,7 @@ from privrl.accounting.amounts import (
     alone_of,
     amount_of,
     curve_from_bytes,
-    curve_of,
+    curve_of_one,
     pure_of,
 )
 from privrl.accounting.budgets import Budget, strictest
@@ -343,7 +343,7 @@ class Ledger:
         relation, pure = cost.relation, pure_of(cost)
         key = dataset.name, relation_key(relation)
         # The slow part runs before the file is locked.
-        curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
+        curve = curve_of_one(cost, self._opened().orders).astype("<f8").tobytes()
         with self._writing() as (transaction, current):
             state = current
             self._checked(state, dataset)

@@ -59,6 +59,7 @@ from privrl.costs.base import (
     Cost,
     PairsCost,
     check_cost,
+    curve_of,
     is_fixed,
     pure_ratio,
 )
@@ -70,7 +71,6 @@ from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, FEW, outward, product_up
 
 _ORDERS: FloatArray = np.append(DEFAULT_ORDERS, [1e7, 1e8, 1e10, 1e15, 1e30, 1e60, 1e100])
-_ORDERS.flags.writeable = False
 #: Where lines touch the privacy profile, in units of an epsilon at a small delta.
 _PLACES: FloatArray = np.append(0.0, np.geomspace(1e-4, 3, 100))
 _SMALL_DELTA = 1e-6
@@ -224,7 +224,7 @@ class SelectionCost(PairsCost):
         """Return the divergence as a function of orders; evaluates the trial's cost once."""
         if self.trials == 1:
             return self.trial.rdp
-        rdp = np.asarray(self.trial.rdp(_ORDERS), np.float64)
+        rdp = curve_of(self.trial, _ORDERS)
         more = _ORDERS - 1
         farthest = 2 * _farthest_apart(self.trial, 1 / self.trials, more)
         log_mean = math.log(self.trials)

@@ -401,9 +401,38 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
             return np.full(np.shape(orders), cost)
 
     accountant = RdpAccountant(budget=RenyiDP(2, 1))
+    exact = GaussianCost(sigma=0.5, relation=RECORD)
+    for each in (Wrong(), Together([exact, Wrong()])):  # their sum is positive
+        with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+            accountant.compose(each)
     with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
-        accountant.compose(Wrong())
+        selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
     assert not accountant.rdp.any()
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        lambda orders: np.full(orders.shape, 0.1 + 1j),
+        lambda orders: np.full(orders.shape, "0.1"),
+        lambda orders: np.ma.masked_array(np.full(orders.shape, 9.0), orders > 2),
+        lambda orders: 0.1,
+        lambda orders: np.full((1, len(orders)), 0.1)[:, :-1],
+    ],
+    ids=["complex", "text", "masked", "one", "few"],
+)
+def test_every_account_takes_the_same_curves(curve, tmp_path) -> None:
+    """The ledger took the real part of complex ones, and what a mask hid."""
+
+    class Odd(InPlace):
+        def rdp(self, orders):
+            return curve(np.asarray(orders))
+
+    book = Ledger(tmp_path / "ledger.sqlite")
+    for accountant in (RdpAccountant(), book.accountant("d")):
+        with pytest.raises(ValueError, match=r"must give a Rényi|must be (numbers|a plain array)"):
+            accountant.compose(Odd())
+        assert not accountant.journal
 
 
 # An honest refusal needs an honest sum: the oracle counts what was let through --------------
