@@ -78,9 +78,9 @@ class QLearning(TabularAgent):
         best = self._values.argmax(axis=-1).reshape(*self.batch_shape, 1, self.n_states)
         return np.repeat(best, self.horizon, axis=-2)
 
-    def begin_episode(self, episode: int) -> None:
+    def _begin_episode(self, episode: int) -> None:
         """Reduce exploration. The first episode charges the accountant, which fails on a budget."""
-        super().begin_episode(episode)
+        super()._begin_episode(episode)
         self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self.episodes))
 
     def act(self, state: int, step: int) -> int:

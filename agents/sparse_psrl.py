@@ -136,10 +136,9 @@ class SparsePSRL(PSRL):
         draws = self.schedule.starts(episodes)
         return sorted({0, *draws, *(start for start in self._replans if start < episodes)})
 
-    def begin_episode(self, episode: int) -> None:
-        """See `TabularAgent.begin_episode`."""
-        self._episode = episode
-        super().begin_episode(episode)
+    def _begin_episode(self, episode: int) -> None:
+        self._episode = check_count("episode", episode, least=0)
+        super()._begin_episode(episode)
 
     def _plan_starts(self) -> frozenset[int]:
         """Return the episodes of new plans, spread evenly between draws."""

@@ -288,6 +288,16 @@ class Rows(NoisyCounts):
         return SingleDraw(super().update(counts, rng).mean)
 
 
+def test_a_number_that_is_refused_is_not_kept() -> None:
+    """It decided on the exploration of the next plan, and was saved."""
+    learner = agent()
+    learner.begin_episode(0)
+    for wrong in ("x", -1, 1.5, None):
+        with pytest.raises(ValueError, match="episode must be a whole number"):
+            learner.begin_episode(wrong)
+        assert learner._episode == 0
+
+
 def test_other_releases_are_refused_before_anything_is_paid() -> None:
     """The first draw was charged, and then the agent refused what it had released."""
     accountant = RdpAccountant()
