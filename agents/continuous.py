@@ -36,7 +36,14 @@ from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count, check_is, check_numbers, check_rng
+from privrl.numerics.checks import (
+    check_count,
+    check_is,
+    check_numbers,
+    check_rng,
+    plain_array,
+    plain_float,
+)
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
@@ -332,6 +339,7 @@ class ContinuousAgent:
         wrong = state.shape != (self.schema.n_state,) or state.shape != after.shape
         if wrong or not (np.isfinite(state).all() and np.isfinite(after).all()):
             raise ValueError(f"states must be {self.schema.n_state} finite numbers.")
+        plain_array("action", seen.action), plain_array("terminated", seen.terminated)
         try:
             action = as_int(seen.action)
         except TypeError:
@@ -546,7 +554,7 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
         action = agent.act(state, step)
         after, reward, terminated, truncated, _ = env.step(action)
         try:
-            paid = float(reward)
+            paid = plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):  # which would show it
             raise ValueError(
                 "env must pay numbers, and a reward is none; check its step."

@@ -40,6 +40,8 @@ Write = Callable[[BinaryIO], object]
 
 #: The cost of a release, next to the released files.
 STATEMENT = "release.json"
+#: In the header of the SQLite file of a ledger: "PrLG".
+LEDGER = 0x5072_4C47
 #: How names of Parquet files end.
 PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
@@ -97,13 +99,27 @@ def check_replaced(path: Path) -> None:
     Raises
     ------
     ValueError
-        If it is a folder, a device or a pipe.
+        If it is a folder, a device, a pipe or a ledger.
     """
     if os.path.lexists(path) and not (path.is_symlink() or path.is_file()):
         raise ValueError(
             f"{path.name} must be a file if it is to be written over, got {str(path)!r}, which is "
             "a folder, a device or a pipe; choose another place."
         )
+    if path.is_file() and not path.is_symlink() and _is_ledger(path):
+        raise ValueError(
+            f"{path.name} must be another file: {str(path)!r} is a ledger, and what was spent "
+            "would be lost; choose another name."
+        )
+
+
+def _is_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:  # it cannot be read, but perhaps replaced
+        return False
+    return head.startswith(b"SQLite format 3\0") and head[68:] == LEDGER.to_bytes(4, "big")
 
 
 def check_folder(out: Path, name: str = "out") -> None:
