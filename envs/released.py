@@ -159,6 +159,12 @@ class Released(InHtml):
         return chances
 
 
+def unit_in_words(unit: str) -> str:
+    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
+    name = unit if unit.isprintable() else ascii(unit)
+    return name if unit == "episode" else f"{name}: all episodes"
+
+
 def privacy_statement(
     *,
     unit: str,

@@ -240,9 +240,42 @@ def verdicts_of(statement: object) -> dict[str, Verdict]:
             "the cost of the files."
         )
     digests, flags = statement.get("sha256"), statement.get(_FLAGS)
-    if not isinstance(digests, dict) or not isinstance(flags, dict) or set(digests) != set(flags):
+    if (
+        not isinstance(digests, dict)
+        or not isinstance(flags, dict)
+        or set(digests) != set(flags)
+        or not all(isinstance(digest, str) for digest in digests.values())
+    ):
         raise ValueError("must have a digest and a verdict for each file.")
+    if not isinstance(statement.get("shareable"), bool):
+        raise ValueError("must have an entry shareable, true or false.")
+    _check_guarantee(statement.get("guarantee"))
     return {name: _stricter(name, flags[name], statement) for name in flags}
+
+
+def _check_guarantee(guarantee: object) -> None:
+    """Check that the guarantee of a statement, if it has one, has amounts that can be promised.
+
+    Raises
+    ------
+    ValueError
+        If an amount is out of range, or the relation or the divergence of an order is missing.
+    """
+    if not isinstance(guarantee, Mapping):
+        return
+    said = {entry: guarantee.get(entry) for entry in ("epsilon", "epsilon_delta", "delta", "order")}
+    for entry, amount in said.items():
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if amount is not None and not (is_number and amount >= 0):
+            raise ValueError(f"must state {entry} as a number >= 0, got {shown(amount)}.")
+    if said["delta"] is not None and said["delta"] >= 1:
+        raise ValueError(f"must state delta below 1, got {shown(said['delta'])}.")
+    if said["order"] is not None and (said["order"] <= 1 or said["epsilon"] is None):
+        raise ValueError("must state an order above 1, with its divergence as epsilon.")
+    for entry in ("relation", "unit"):
+        text = guarantee.get(entry, "none" if entry == "unit" else None)
+        if not isinstance(text, str) or not text:
+            raise ValueError(f"must state {entry} as a text, got {shown(text)}.")
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:

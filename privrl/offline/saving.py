@@ -13,7 +13,13 @@ import numpy as np
 from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.base import Cost
 from privrl.costs.noise import LaplaceCost
-from privrl.envs.released import Released, check_labels, checked_statement, privacy_statement
+from privrl.envs.released import (
+    Released,
+    check_labels,
+    checked_statement,
+    privacy_statement,
+    unit_in_words,
+)
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
@@ -427,12 +433,6 @@ def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)
-
-
-def unit_in_words(unit: str) -> str:
-    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
-    name = unit if unit.isprintable() else ascii(unit)
-    return name if unit == "episode" else f"{name}: all episodes"
 
 
 def statement_of(
