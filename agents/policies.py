@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.labels import action_names
+from privrl.files.chosen import check_alone
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
@@ -236,6 +237,7 @@ class Policy:
 
     def to_text(self) -> str:
         """Return the policy as JSON, with one line per state."""
+        check_alone(self)
         page = self.to_dict()
         states = page.pop("states")
         head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")

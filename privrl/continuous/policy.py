@@ -9,6 +9,7 @@ from privrl.continuous import planning
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.schema import Number
+from privrl.files.chosen import made_of
 from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -129,7 +130,7 @@ def plan_continuous(
         worth = planning.worth_on_grid(
             predict, schema, discount=discount, caution=caution, horizon=2000, core=model.core
         )
-    return ContinuousPolicy(
+    made = ContinuousPolicy(
         schema=schema,
         kind=kind,
         worth=worth,
@@ -137,3 +138,5 @@ def plan_continuous(
         discount=discount,
         statement=model.statement,
     )
+    policy: ContinuousPolicy = made_of(model, made)
+    return policy

@@ -20,6 +20,7 @@ from privrl.envs.released import (
     privacy_statement,
     unit_in_words,
 )
+from privrl.files.chosen import check_alone, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
@@ -151,13 +152,14 @@ class ReleasedPolicy(InHtml):
         Raises
         ------
         ValueError
-            If it was made with another one, or without privacy.
+            If it was made with another one, or without privacy, or was chosen among several.
         """
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
                 f"{shown(epsilon)}, {shown(delta)} and {shown(order)} for {shown(policy.cost)}."
             )
+        check_alone(policy)
         return cls(
             action=policy.action,
             n_actions=policy.allowed.shape[1],
@@ -183,7 +185,7 @@ class ReleasedPolicy(InHtml):
     def of_model(cls, released: Released, *, discount: float = 1.0) -> Self:
         """Return the best policy of a released model, see `plan_for`; outcomes are left out."""
         action, value = plan_for(released, discount=discount)
-        return cls(
+        made = cls(
             action=action[:, : released.mdp.n_states - len(released.outcomes)],
             n_actions=released.mdp.n_actions,
             kind="plan",
@@ -192,6 +194,8 @@ class ReleasedPolicy(InHtml):
             action_names=released.action_names,
             value=value,
         )
+        policy: Self = made_of(released, made)
+        return policy
 
     @property
     def is_by_step(self) -> bool:
@@ -363,6 +367,7 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
 
 def policy_writer(policy: ReleasedPolicy) -> Write:
     """Return what writes a policy."""
+    check_alone(policy)
     page = policy.to_dict()
     states = page.pop("states")
     head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
