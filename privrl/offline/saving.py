@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
@@ -435,7 +436,7 @@ def _check_entries(what: str, data: Any, wanted: Any) -> None:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)
 
