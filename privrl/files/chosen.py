@@ -3,10 +3,12 @@
 The whole selection cost more, and its file or statement has to say so.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 _MARK: Final = "_is_chosen"
+_DEEPEST: Final = 5  # lists of lists, which might hold themselves
 _PARTS: Final = ("classifier_", "naive_bayes_")  # of a classifier, with files of their own
 
 
@@ -15,15 +17,19 @@ def is_chosen(thing: object) -> bool:
     return bool(getattr(thing, "__dict__", {}).get(_MARK))
 
 
-def mark_chosen(result: object) -> None:
-    """Mark what a selection returns: models of privrl, alone or in lists and tables."""
-    if isinstance(result, tuple | list | Mapping):
-        for each in result.values() if isinstance(result, Mapping) else result:
-            mark_chosen(each)
+def mark_chosen(result: object, depth: int = _DEEPEST) -> None:
+    """Mark what a selection returns: models of privrl, or lists, tables and dataclasses of them."""
+    parts: Iterable[object] = ()
+    if isinstance(result, tuple | list | dict):
+        parts = result.values() if isinstance(result, dict) else result
     elif type(result).__module__.startswith("privrl."):
         inside = getattr(result, "__dict__", {})
         inside[_MARK] = True
-        mark_chosen([inside[part] for part in _PARTS if part in inside])
+        parts = [inside[part] for part in _PARTS if part in inside]
+    elif is_dataclass(result) and not isinstance(result, type):
+        parts = [getattr(result, each.name, None) for each in fields(result)]
+    for each in parts if depth else ():
+        mark_chosen(each, depth - 1)
 
 
 def made_of(source: object, made: Any) -> Any:
