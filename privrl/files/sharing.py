@@ -150,10 +150,9 @@ def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
     guarantee = statement.get("guarantee")
     if not isinstance(guarantee, Mapping):
         return judge_alone(name)
-    epsilons = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
     return judge(
         name,
-        private=any(isinstance(each, int | float) for each in epsilons),
+        private=any(_is_amount(guarantee.get(entry)) for entry in ("epsilon", "epsilon_delta")),
         randomness=guarantee.get("randomness"),
         caveats=guarantee.get("caveats"),
     )
@@ -253,6 +252,10 @@ def verdicts_of(statement: object) -> dict[str, Verdict]:
     return {name: _stricter(name, flags[name], statement) for name in flags}
 
 
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _check_guarantee(guarantee: object) -> None:
     """Check that the guarantee of a statement, if it has one, has amounts that can be promised.
 
@@ -265,8 +268,7 @@ def _check_guarantee(guarantee: object) -> None:
         return
     said = {entry: guarantee.get(entry) for entry in ("epsilon", "epsilon_delta", "delta", "order")}
     for entry, amount in said.items():
-        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if amount is not None and not (is_number and amount >= 0):
+        if amount is not None and not _is_amount(amount):
             raise ValueError(f"must state {entry} as a number >= 0, got {shown(amount)}.")
     if said["delta"] is not None and said["delta"] >= 1:
         raise ValueError(f"must state delta below 1, got {shown(said['delta'])}.")

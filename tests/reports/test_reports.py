@@ -461,6 +461,22 @@ def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["release.json", "histogram.json", "histogram.csv"])
+def test_a_page_takes_no_place_of_what_it_is_about(name: str, tmp_path: Path) -> None:
+    """Only the statement records what the release cost, and it went with any of its files."""
+    evil_histogram(tmp_path)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    place = tmp_path / "else" / ".." / name
+    (tmp_path / "else").mkdir()
+    told = run("report", tmp_path, "--out", place, "--force", code=2)
+    assert f"{name} there is read by the command" in told
+    assert (
+        before.items()
+        <= {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}.items()
+    )
+    assert len(before) == 3
+
+
 @pytest.mark.parametrize("audience", ["public", "researcher"])
 def test_what_is_written_anew_has_no_page_of_what_was_there(tmp_path: Path, audience: str) -> None:
     evil_histogram(tmp_path)
