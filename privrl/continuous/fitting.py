@@ -35,7 +35,7 @@ from privrl.continuous.posterior import (
 )
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
-from privrl.envs.released import privacy_statement
+from privrl.envs.released import privacy_statement, unit_in_words
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
@@ -104,7 +104,7 @@ def fit_continuous_model(
             assert epsilon is not None
             target = target_of(epsilon, delta)
         mechanism = MomentsMechanism.calibrated(target, relation=relation)
-        statement = _statement(mechanism, target, delta, randomness_of(rng), log.schema)
+        statement = _statement(mechanism, target, delta, randomness_of(rng), log.unit)
     elif epsilon is not None or target is not None or accountant is not None:
         raise ValueError("private=False takes no epsilon, target or accountant.")
     plan = _Plan(log.schema, design, order, private=private)
@@ -126,7 +126,7 @@ def _statement(
     target: Target,
     delta: float,
     randomness: str | None,
-    schema: ContinuousSchema,
+    unit: str,
 ) -> dict[str, Any]:
     if isinstance(target, ApproxDP):
         budget: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta}
@@ -136,7 +136,7 @@ def _statement(
         budget = {"epsilon": float(mechanism.cost.epsilon(delta)), "delta": delta}
     by_person = isinstance(mechanism.relation, AddRemovePerson | ReplacePerson)
     return privacy_statement(
-        unit=f"{schema.person}: all episodes" if by_person else "a step of a log",
+        unit=unit_in_words(unit) if by_person else "a step of a log",
         relation=str(mechanism.relation),
         released="moments of features and changes of state, with discrete Gaussian noise",
         randomness=randomness,

@@ -13,6 +13,7 @@ from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.planning import Over, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.files.plain import listed
+from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray
 
 
@@ -229,8 +230,6 @@ class ContinuousModel(Saved):
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} must have shape {shape}.")
-        if not isinstance(page["persons"], int | float):
-            raise ValueError("persons must be a number.")
         return cls(
             basis=basis,
             mean=arrays["mean"],
@@ -238,7 +237,7 @@ class ContinuousModel(Saved):
             residual=arrays["residual"],
             start=Starts(arrays["start_mean"], arrays["start_deviation"]),
             ends=Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None,
-            persons=page["persons"],
+            persons=check_positive("persons", page["persons"]),
             **common,
         )
 

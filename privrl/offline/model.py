@@ -260,4 +260,4 @@ def _of_endings(log: LogSpace, endings: Endings) -> tuple[TabularMDP, tuple[str,
 
 
 def _plain(values: Sequence[float]) -> list[float]:
-    return [float(f"{each:.4g}") for each in values]
+    return list(map(float, values))  # rounded, noise might look larger

@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -216,6 +217,7 @@ def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> No
         ('"order"', '"orders"', "entries"),
         ('"epsilon": 5', '"epsilon": -5', "epsilon"),
         ('"persons": ', '"persons": NaN, "more": ', "Expecting|finite"),
+        ('"persons": ', '"persons": -', "persons must be a number > 0"),
     ):
         assert old in page
         (tmp_path / "model.json").write_text(page.replace(old, new))
@@ -230,6 +232,17 @@ def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> No
     (tmp_path / "model.json").write_text(json.dumps(changed))
     with pytest.raises(ValueError, match="must hold arrays"):
         ContinuousModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("discount", [True, -1, 1.5, "x", None])
+def test_a_policy_of_another_discount_is_refused(
+    discount: Any, model: ContinuousModel, tmp_path: Path
+) -> None:
+    plan_continuous(model, discount=0.5).save(tmp_path)
+    page = json.loads((tmp_path / "policy.json").read_text())
+    (tmp_path / "policy.json").write_text(json.dumps(page | {"discount": discount}))
+    with pytest.raises(ValueError, match=r"^policy\.json: discount must be a number > 0"):
+        ContinuousPolicy.load(tmp_path)
 
 
 def test_fits_without_privacy_cannot_be_saved(tmp_path: Path) -> None:
