@@ -121,7 +121,7 @@ class RdpAccountant(KeepsJournal):
                     f"{shown(target)}."
                 )
         points = [order for b in self._budgets if b is not None for order in b.orders]
-        self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
+        self._orders: FloatArray = np.array(sorted({*wanted.tolist(), *points}))
         # A copy: later changes to the argument have no effect.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
