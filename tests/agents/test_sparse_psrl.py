@@ -214,11 +214,22 @@ def test_a_plan_between_draws_is_of_the_same_release() -> None:
         learner.observe(Transition(0, 1, 1.0, 3))
 
 
-def test_exploring_ends_after_a_seventh() -> None:
+@pytest.mark.parametrize("found", [True, False])
+def test_exploring_ends_after_a_seventh(found: bool, monkeypatch) -> None:
     """Of 4000 runs that know nothing, those that explore leave all to chance: 1 − 7 t / T do.
 
-    Within five standard errors of a half; from a seventh on, none.
+    Within five standard errors of a half; from a seventh on, none, or half until they have found
+    large rewards.
     """
+    model_of = SparsePSRL._model_of
+
+    def with_rewards(*args) -> SparseModel:
+        model = model_of(*args)
+        assert not model.found.any()
+        model.found |= found
+        return model
+
+    monkeypatch.setattr(SparsePSRL, "_model_of", with_rewards)
     learner = agent(
         700, batch_shape=(4000,), sampler=NonPrivate(), rewards=HatRewards(NonPrivate()),
         schedule=EveryEpisode(),
@@ -227,7 +238,7 @@ def test_exploring_ends_after_a_seventh() -> None:
         learner.begin_episode(episode)
         explores = (learner.behaviour == -1).all(axis=(1, 2))
         assert ((learner.behaviour == -1).any(axis=(1, 2)) == explores).all()
-        wanted = max(0.0, 1 - episode / 100)
+        wanted = 1 - episode / 100 if episode < 100 else 0.0 if found else 0.5
         assert abs(explores.mean() - wanted) <= 5 * 0.5 / np.sqrt(4000) * (0 < wanted < 1)
 
 
