@@ -147,8 +147,12 @@ def _true_model(task: Task) -> float:
     class Exact(ContinuousModel):
         def __init__(self) -> None:
             core = _core(task)
-            for name, value in (("schema", task.schema), ("statement", None), ("core", core)):
+            facts = {"schema": task.schema, "statement": None, "core": core, "ends": None}
+            for name, value in facts.items():
                 object.__setattr__(self, name, value)
+
+        def sample_start(self, rng: np.random.Generator) -> FloatArray:
+            return task.start(1, rng)[0]
 
         def predict(self, state, action, **_):  # type: ignore[no-untyped-def]
             rng, action = np.random.default_rng(0), np.ascontiguousarray(action)
