@@ -1,17 +1,26 @@
 """Policies for continuous states, planned in a released model."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
 from privrl.continuous import planning
+from privrl.continuous.design import ENDS
+from privrl.continuous.encoding import numbers_of, public_points
+from privrl.continuous.ends import Ends, outside
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
-from privrl.continuous.schema import Number
+from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.files.chosen import made_of
 from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
+
+_HORIZON: Final = 2000
+_POINTS: Final = 20_000  # at which rewards are compared
+_STARTS: Final = 50
+_SAME: Final = 1e-3  # differences of rewards, as a part of them, that are none
+_HOPELESS: Final = 0.9  # of what is lost if no episode ever ends
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,7 +117,8 @@ def plan_continuous(
     discount : float
         In (0, 1].
     caution : float
-        By how many deviations of the model's error values are lowered, >= 0, on a grid.
+        By how many deviations of the model's error values are lowered, >= 0, on a grid. Not used
+        if all steps that go on cost the same: then an unsure way to an end is better than none.
 
     Raises
     ------
@@ -132,9 +142,12 @@ def plan_continuous(
         )
     else:
         kind = "grid"
-        worth = planning.worth_on_grid(
-            predict, schema, discount=discount, caution=caution, horizon=2000, core=model.core
-        )
+        cost = _same_cost(predict, schema)
+        if cost is None:
+            worth = _on_grid(model, predict, discount, caution)
+        else:
+            given = None if ends is not None else model.ends
+            worth = _shortest(model, predict, discount, cost, given)
     made = ContinuousPolicy(
         schema=schema,
         kind=kind,
@@ -145,3 +158,58 @@ def plan_continuous(
     )
     policy: ContinuousPolicy = made_of(model, made)
     return policy
+
+
+def _on_grid(
+    model: ContinuousModel, predict: planning.Predict, discount: float, caution: float
+) -> FloatArray:
+    return planning.worth_on_grid(
+        predict,
+        model.schema,
+        discount=discount,
+        caution=caution,
+        horizon=_HORIZON,
+        core=model.core,
+    )
+
+
+def _same_cost(predict: planning.Predict, schema: ContinuousSchema) -> float | None:
+    """Return the reward of steps that go on, if it is negative and always the same."""
+    after = predict(*public_points(schema, _POINTS))
+    earned = after.reward[after.ends < 1]
+    if not len(earned) or not earned.max() < 0:
+        return None
+    return float(earned.mean()) if np.ptp(earned) <= -_SAME * earned.max() else None
+
+
+def _shortest(
+    model: ContinuousModel,
+    predict: planning.Predict,
+    discount: float,
+    cost: float,
+    ends: Ends | None,
+) -> FloatArray:
+    """Return the worth of actions where only the number of steps counts.
+
+    If the model sees no way from the starts to an end, it is wrong, or the ends are elsewhere.
+    Then an episode may terminate wherever nobody was, so the plan goes there.
+    """
+
+    def fearless(state: FloatArray, action: FloatArray) -> planning.Predicted:
+        return replace(predict(state, action), doubt=None)
+
+    def hopeful(state: FloatArray, action: FloatArray) -> planning.Predicted:
+        after = fearless(state, action)
+        numbers = after.state[:, [i for i, _ in numbers_of(model.schema)]]
+        unseen = np.where(outside(numbers, model.core, ends), ENDS.hazard, 0.0)
+        return replace(after, ends=np.maximum(after.ends, unseen))
+
+    worth = _on_grid(model, fearless, discount, 0.0)
+    rng = np.random.default_rng(0)
+    starts = np.stack([model.sample_start(rng) for _ in range(_STARTS)])
+    index, weight = planning.Grid.of(model.schema, model.core).corners(starts, {})
+    expected = float((weight * worth.max(axis=1)[index]).sum(axis=1).mean())
+    steps = _HORIZON if discount == 1 else (1 - discount**_HORIZON) / (1 - discount)
+    if expected > _HOPELESS * cost * steps:
+        return worth
+    return _on_grid(model, hopeful, discount, 0.0)

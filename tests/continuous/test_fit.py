@@ -596,3 +596,32 @@ def test_what_is_for_cells_names_what_is_for_numbers(tmp_path: Path) -> None:
     for fit in (fit_model, fit_policy):
         with pytest.raises(ValueError, match="fit_continuous_model takes a ContinuousLog"):
             fit(walks(2, 0), epsilon=1)  # type: ignore[operator] # of another kind
+
+
+def test_plans_seek_unseen_states_if_every_step_costs_the_same_and_no_end_is_known() -> None:
+    schema = ContinuousSchema(
+        state={"x": Number(low=0, high=1)},
+        action={"push": Number(low=-1, high=1, levels=2)},
+        reward=Number(low=-1, high=0),
+        terminates=True,
+    )
+    rng = np.random.default_rng(0)
+    n = 2000
+    state, push = rng.uniform(0, 0.4, (n, 1)), rng.choice([-1.0, 1.0], (n, 1))
+    log = ContinuousLog.of_arrays(
+        schema,
+        person=np.arange(n) // 20,
+        state=state,
+        action=push,
+        next_state=state + 0.05 * push,
+        reward=np.full(n, -1.0),
+        terminated=np.zeros(n, np.bool_),
+    )
+    model = fit_continuous_model(log, private=False)
+    assert model.ends is None
+    inside = np.linspace(0.1, 0.4, 7)[:, None]
+    assert (plan_continuous(model, discount=0.99).act(inside) == 1).all()
+    known = plan_continuous(model, discount=0.99, ends=lambda s: s[:, 0] <= 0.02)
+    assert (known.act(inside[:3]) == 0).all()
+    varied = plan_continuous(model, discount=0.99, reward=lambda s, a, n: -np.abs(n[:, 0]))
+    assert (varied.act(inside) == 0).all()  # to terminate is not the aim
