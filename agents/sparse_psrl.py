@@ -23,7 +23,7 @@ from privrl.samplers.sparse_counts import SparseCounts, SparsePosterior
 
 _PLANS: Final = 1000  # plans in a whole run, approximately
 _EXPLORING: Final = 1 / 7  # fraction of a run with optimistic plans
-_SEARCHING: Final = 1 / 2  # fraction of optimistic plans after that, until rewards are found
+_SEARCHING: Final = 1 / 5  # fraction of optimistic plans after that, until rewards are found
 _BEFORE: Final = 1 / 100  # fraction of a run before the first release
 _RATIO: Final = 1.12
 _RATIO_OF_EXACT: Final = 1.05  # without privacy; a smaller ratio gains nothing
@@ -60,7 +60,7 @@ class SparsePSRL(PSRL):
        noisy count and those of similar cells (`privrl.agents.sparse_model`).
     3. A run has about a thousand plans, each for a newly sampled model, which is free. (A very
        large model has one plan per release.) The fraction of optimistic plans falls from 1 to 0
-       over the first seventh of the episodes. Afterwards it is 1/2 as long as no release shows a
+       over the first seventh of the episodes. Afterwards it is 1/5 as long as no release shows a
        reward in the upper half of the declared range.
     4. An optimistic plan uses cells that are very probably filled. Unknown rows pay the most and
        lead to the best state (R-max, Brafman and Tennenholtz, 2002). Among unknown rows the action
@@ -181,7 +181,7 @@ class SparsePSRL(PSRL):
     def _sampled(self) -> IntArray:
         assert self._model is not None
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
-        search = ~self._model.found & (chance == 0)
+        search = np.asarray(~self._model.found & (chance == 0))
         often = np.where(search, _SEARCHING, chance)
         explore = self._rng.random(math.prod(self.batch_shape)) < often
         policy, free = self._model.plan(explore, _DOUBT, self._rng, search)
