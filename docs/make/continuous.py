@@ -345,7 +345,7 @@ Where all steps cost the same (MountainCar and Acrobot), plans are no longer cau
 way to an end. With development seeds of MountainCar, mean returns before and after are, with 10,000 persons at epsilon 0.1
 (12 seeds), -140 and -112 with public and -172 and -122 with learned rewards and ends; at epsilon 1 (8 seeds), -102 and -101, and
 -116 and -114; with 30,000 at 0.1 (7 seeds), -113 and -111, and -147 and -129. On the seeds from 20, the means of 10,000 at 0.1
-were -142 and -162 before. At epsilon 0.1 about 140 episodes terminate, less than the noise of a count (200), so ends are hardly found.
+were -142 and -162 before. At epsilon 0.1 about 140 episodes terminate, fewer than the noise of a count (178), so ends are hardly found.
 Acrobot's entries precede this.
 
 Not repeated with this version: with seed 0 and 10,000 persons, Acrobot earned -93 at 5.1 and -500 at 1 with public rewards; and
