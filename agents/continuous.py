@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import index as as_int
 from threading import RLock
-from typing import Any, Final, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,7 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, RenyiDP, Target
 from privrl.agents.schedules import Geometric
 from privrl.agents.training import Callback, Earned, Stretch
+from privrl.continuous.design import ONLINE
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.online import Belief, order_for
 from privrl.continuous.planning import MOST_ON_GRID, Grid, check_plannable
@@ -35,18 +36,19 @@ from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count, check_is, check_numbers, check_rng
+from privrl.numerics.checks import (
+    check_count,
+    check_is,
+    check_numbers,
+    check_rng,
+    plain_array,
+    plain_float,
+)
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Draw
 from privrl.samplers.moments import MomentSampler
-
-_RATIO: Final = 1.8  # growth of the number of episodes from draw to draw
-_FIRST: Final = 20  # the first draw comes after one episode in as many
-_RANDOM: Final = 3  # one episode in as many is random, in the first half
-_REPEATS: Final = 0.9  # probability that an action is repeated, in every second random episode
-_DISCOUNT: Final = 0.99
 
 
 class ContinuousStep(NamedTuple):
@@ -146,7 +148,7 @@ class ContinuousAgent:
                 f"relation must be about episodes of at least {horizon} steps, got "
                 f"{str(relation)!r}; use ReplaceEpisode({horizon})."
             )
-        self.schedule = Geometric(_RATIO, max(1, episodes // _FIRST))
+        self.schedule = Geometric(ONLINE.ratio, max(1, episodes // ONLINE.first))
         updates = len(self.schedule.starts(episodes)) + 1  # and one after the last episode
         sigma = MomentSampler.calibrated(
             target, updates=updates, columns=1, cells=1, relation=relation
@@ -300,7 +302,7 @@ class ContinuousAgent:
             self._ended = True  # no step of the episode before may come after a draw
             if self.schedule.is_due(episode):
                 self._draw()
-            early = 2 * episode < self.episodes and episode % _RANDOM == 0
+            early = 2 * episode < self.episodes and episode % ONLINE.random == 0
             self._random = early or not self._belief.is_solid
             self._repeats = self._belief.far_is_good and episode % 2 == 1
             self._action, self._step, self._ended = -1, 0, False
@@ -319,7 +321,7 @@ class ContinuousAgent:
         del step
         if not self._random and self._choose is not None:
             return self._choose(state)
-        if self._action < 0 or not self._repeats or self._rng.random() > _REPEATS:
+        if self._action < 0 or not self._repeats or self._rng.random() > ONLINE.repeats:
             self._action = int(self._rng.integers(self.schema.n_actions))
         return self._action
 
@@ -337,6 +339,7 @@ class ContinuousAgent:
         wrong = state.shape != (self.schema.n_state,) or state.shape != after.shape
         if wrong or not (np.isfinite(state).all() and np.isfinite(after).all()):
             raise ValueError(f"states must be {self.schema.n_state} finite numbers.")
+        plain_array("action", seen.action), plain_array("terminated", seen.terminated)
         try:
             action = as_int(seen.action)
         except TypeError:
@@ -432,13 +435,13 @@ class ContinuousAgent:
             raise
         self._half_done = None  # planning is free, and an interrupt leaves the plan before
         if self._belief.batches > 1:
-            worth = self._belief.worth(discount=_DISCOUNT, horizon=self.horizon)
+            worth = self._belief.worth(discount=ONLINE.discount, horizon=self.horizon)
             self._policy = ContinuousPolicy(
                 schema=self.schema,
                 kind="grid",
                 worth=worth,
                 core=self._ranges,
-                discount=_DISCOUNT,
+                discount=ONLINE.discount,
                 statement=self._statement(),
             )
             self._choose = _Choose(self._policy)
@@ -551,7 +554,7 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
         action = agent.act(state, step)
         after, reward, terminated, truncated, _ = env.step(action)
         try:
-            paid = float(reward)
+            paid = plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):  # which would show it
             raise ValueError(
                 "env must pay numbers, and a reward is none; check its step."

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import index as as_int
 from threading import RLock
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privrl.agents.setup import TabularSetup
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
@@ -274,6 +275,8 @@ class Observer:
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
             raise ValueError("counts must be whole numbers >= 0; check what was counted.")
+        if reward.dtype.kind not in "biuf":  # an error of NumPy's would show one
+            raise ValueError(f"reward must be an array of numbers, got {_kind(reward)}.")
         pairs = (self.n_states, self.n_actions)
         if reward.shape not in ((*pairs, 1), (*pairs, counts.shape[-1])):
             raise ValueError(
@@ -374,7 +377,7 @@ class Observer:
         if kinds.replace("u", "i") not in ("iiifbb", "iiiibb"):
             raise ValueError(
                 "state, action and next_state must be integers, reward numbers, observed and "
-                f"terminated bool, got {[str(array.dtype) for array in arrays]}."
+                f"terminated bool, got {list(map(_kind, arrays))}."
             )
         if (observed[1:] & (~observed | terminated)[:-1]).any():
             raise ValueError(
@@ -494,6 +497,11 @@ def _plain(seen: Transition) -> Transition:
             "not; use observe_steps for steps side by side."
         )
     return Transition(whole[0], whole[1], float(reward), whole[2], bool(terminated))
+
+
+def _kind(array: NDArray[Any]) -> str:
+    """Return the type of an array's entries without the length of its longest text."""
+    return array.dtype.type.__name__
 
 
 def check_index(name: str, index: int, size: int) -> None:

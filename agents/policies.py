@@ -12,7 +12,8 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.labels import action_names
-from privrl.files.files import read_bytes, save_all, text_writer
+from privrl.files.chosen import check_alone
+from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
@@ -236,6 +237,7 @@ class Policy:
 
     def to_text(self) -> str:
         """Return the policy as JSON, with one line per state."""
+        check_alone(self)
         page = self.to_dict()
         states = page.pop("states")
         head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
@@ -260,13 +262,16 @@ class Policy:
         Raises
         ------
         ValueError
-            If the file does not hold such a policy. The message starts with the file's name.
+            If the file does not hold such a policy, or a statement beside it, such as
+            ``train.json``, is about another file of its name. The message starts with the file's
+            name.
         OSError
             If the file cannot be read.
         """
         path = Path(path)
         content = read_bytes(path)
         try:
+            check_stated(path, content)
             return cls.from_dict(parse_json(content))
         except json.JSONDecodeError as error:
             raise ValueError(

@@ -66,6 +66,11 @@ class QLearning(TabularAgent):
         del method
         return cls(setup, episodes=task.episodes)
 
+    def __copy__(self) -> Self:
+        other = super().__copy__()
+        other._values, other._visits = self._values.copy(), self._visits.copy()
+        return other
+
     @property
     def policy(self) -> IntArray:
         """The greedy actions, shape (..., H, S), equal at every step."""
@@ -73,9 +78,9 @@ class QLearning(TabularAgent):
         best = self._values.argmax(axis=-1).reshape(*self.batch_shape, 1, self.n_states)
         return np.repeat(best, self.horizon, axis=-2)
 
-    def begin_episode(self, episode: int) -> None:
+    def _begin_episode(self, episode: int) -> None:
         """Reduce exploration. The first episode charges the accountant, which fails on a budget."""
-        super().begin_episode(episode)
+        super()._begin_episode(episode)
         self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self.episodes))
 
     def act(self, state: int, step: int) -> int:

@@ -107,6 +107,8 @@ _LIKELY: Final = 0.5  # the deployed policy uses cells from this probability on
 _SURE: Final = 0.99  # and relies on favourable cells only from this one on
 _CERTAIN: Final = 99.0  # deviations, for exact counts: filled, or with a minus sign empty
 _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the best state
+_UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
+_HIDDEN: Final = 10.0  # deviations of noise that may hide an event
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -150,6 +152,10 @@ class SparseModel:
         self._shape = n_actions, runs, n_states
         self._horizon, self._grid = horizon, reward.grid
         self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
+        self._hidden = np.full(runs, _UNSEEN)  # visits to a row that may hide an event
+        if isinstance(transition, NoisyPosterior):
+            noise = np.broadcast_to(transition.deviation, transition.counts.shape)
+            self._hidden += _HIDDEN * noise.mean(axis=(1, 2, 3))
         cells, chances = [], []
         for run in range(runs):
             if isinstance(transition, SparsePosterior):
@@ -199,18 +205,25 @@ class SparseModel:
         known = self._totals(self._count * (self._chance > _KNOWN))
         self._mean, self._spread, number = self._rewards(self._chance_paid > _KNOWN)
         self._is_paid = number > 0
+        upper = self._grid >= self._grid[[0, -1]].mean()
+        self.found = (self._chance_paid[..., upper] > _KNOWN).any(axis=(0, 2, 3))
         # Visited states: with a filled row, or reached by a filled cell.
         seen = ((known > 0) | self._is_paid).any(axis=0)
         led_to = np.zeros(runs * n_states + 1, np.bool_)
         led_to[self._columns[self._is_cell][self._chance > _KNOWN]] = True
         seen |= led_to[:-1].reshape(runs, n_states)
         seen |= ~seen.any(axis=1, keepdims=True)
+        self._settled = ~(seen & (known <= 0) & ~self._is_paid).any(axis=(0, 2))
         self._pool = _Pool.of(seen)
         # With noise, any state may be the best one; without noise, only visited states.
         self._perhaps = seen if self._exact else np.ones_like(seen)
 
     def plan(
-        self, explore: BoolArray, doubt: float, rng: np.random.Generator
+        self,
+        explore: BoolArray,
+        doubt: float,
+        rng: np.random.Generator,
+        search: BoolArray | None = None,
     ) -> tuple[IntArray, BoolArray]:
         """Sample a model for each run and compute its optimal policy.
 
@@ -224,6 +237,9 @@ class SparseModel:
             Pseudo-count of the unseen transitions of a row, > 0.
         rng : numpy.random.Generator
             Source of randomness.
+        search : array of bool, shape (R,), optional
+            Runs whose optimistic plans also doubt known rows, once all rows of visited states are
+            known: a row may lead to the best state as often as noise or chance could hide.
 
         Returns
         -------
@@ -237,11 +253,14 @@ class SparseModel:
         least = np.where(explore[self._run_of_cell], _KNOWN, rng.random(len(self._chance)))
         weight = rng.standard_gamma(self._count * (self._chance > least))
         total = self._totals(weight)
-        lost = np.where(total > 0, rng.standard_gamma(doubt, size=total.shape), 1.0)
+        searching = np.zeros(runs, np.bool_) if search is None else search & self._settled
+        suspect = optimist & searching[:, None]
+        pseudo = np.where(suspect, self._hidden[:, None], doubt)
+        lost = np.where(total > 0, rng.standard_gamma(pseudo, size=total.shape), 1.0)
         reward, paid = self._sampled_rewards(optimist, rng)
         best = runs * n_states + 1 + np.arange(runs)[:, None]
         # With noise, any row may lead to the best state; without noise, rows never tried.
-        luck = optimist & ((total <= 0) | (not self._exact))
+        luck = suspect | (optimist & ((total <= 0) | (not self._exact)))
         luck |= rng.random(self._shape) < _LUCK
         beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
         free = optimist & (total <= 0) & ~paid

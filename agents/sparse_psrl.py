@@ -3,30 +3,33 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from privrl.agents.psrl import PSRL
-from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
+from privrl.agents.rewards import HatPosterior, HatRewards
 from privrl.agents.schedules import Geometric, Schedule, schedule_named
 from privrl.agents.setup import TabularSetup
 from privrl.agents.sparse_model import SparseModel
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
-from privrl.numerics.typing import IntArray
-from privrl.samplers.base import Posterior
-from privrl.samplers.noisy_counts import NoisyPosterior
-from privrl.samplers.sparse_counts import SparsePosterior
+from privrl.numerics.randomness import secret_rng
+from privrl.numerics.typing import FloatArray, IntArray
+from privrl.samplers.base import Posterior, takes_cells
+from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
+from privrl.samplers.sparse_counts import SparseCounts, SparsePosterior
 
 _PLANS: Final = 1000  # plans in a whole run, approximately
 _EXPLORING: Final = 1 / 7  # fraction of a run with optimistic plans
+_SEARCHING: Final = 1 / 2  # fraction of optimistic plans after that, until rewards are found
 _BEFORE: Final = 1 / 100  # fraction of a run before the first release
 _RATIO: Final = 1.12
 _RATIO_OF_EXACT: Final = 1.05  # without privacy; a smaller ratio gains nothing
 _LARGE: Final = 2**21  # model entries times steps, at which a plan takes 0.1 s
 _DOUBT: Final = 0.25  # pseudo-count of the unseen transitions of a row
+_OF_COUNTS: Final = (NoisyCounts, NonPrivate, SparseCounts)  # which release counts
 
 
 def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
@@ -57,10 +60,13 @@ class SparsePSRL(PSRL):
        noisy count and those of similar cells (`privrl.agents.sparse_model`).
     3. A run has about a thousand plans, each for a newly sampled model, which is free. (A very
        large model has one plan per release.) The fraction of optimistic plans falls from 1 to 0
-       over the first seventh of the episodes.
+       over the first seventh of the episodes. Afterwards it is 1/2 as long as no release shows a
+       reward in the upper half of the declared range.
     4. An optimistic plan uses cells that are very probably filled. Unknown rows pay the most and
        lead to the best state (R-max, Brafman and Tennenholtz, 2002). Among unknown rows the action
-       is random at each step, and each state postpones them half of the time.
+       is random at each step, and each state postpones them half of the time. After the first
+       seventh, if all actions of visited states are known, any of them may still lead to the best
+       state, as often as noise could hide.
     5. Other plans sample cells with their probability of being filled. An unknown row resembles a
        known row, and leads to the best state with probability 0.03.
     6. The deployed policy, `policy`, is pessimistic and uses cells with probability above 1/2:
@@ -102,11 +108,19 @@ class SparsePSRL(PSRL):
                 f"rewards must be HatRewards, got {shown(setup.rewards)}; its cost is the same."
             )
         super().__init__(setup)
-        if has_dirichlet(self._sampler.cost):  # refused before any charge
-            raise _no_counts()
+        self._check_released()
         self._replans = self._plan_starts()
         self._model: SparseModel | None = None
         self._episode = 0
+
+    def _check_released(self) -> None:
+        """Check what samplers release, without data: after a charge it would be too late."""
+        rng, row = secret_rng(), np.zeros((*self.batch_shape, 1, 1, self._rewards.width))
+        _rows_of(self._rewards.fresh().update(row, rng))
+        if type(self._sampler) not in _OF_COUNTS:  # their tables may be large
+            new = self._new.transitions
+            none: Any = new.filled if takes_cells(self._sampler) else new.total
+            _counts_of(self._sampler.fresh().update(none, rng))
 
     @classmethod
     def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
@@ -126,10 +140,9 @@ class SparsePSRL(PSRL):
         draws = self.schedule.starts(episodes)
         return sorted({0, *draws, *(start for start in self._replans if start < episodes)})
 
-    def begin_episode(self, episode: int) -> None:
-        """See `TabularAgent.begin_episode`."""
-        self._episode = episode
-        super().begin_episode(episode)
+    def _begin_episode(self, episode: int) -> None:
+        self._episode = check_count("episode", episode, least=0)
+        super()._begin_episode(episode)
 
     def _plan_starts(self) -> frozenset[int]:
         """Return the episodes of new plans, spread evenly between draws."""
@@ -151,16 +164,11 @@ class SparsePSRL(PSRL):
             self._model = self._model_of(*self._released)
 
     def _model_of(self, transition: Posterior, reward: Posterior) -> SparseModel:
-        if not (
-            isinstance(transition, NoisyPosterior | SparsePosterior)
-            and isinstance(reward, HatPosterior)
-            and isinstance(reward.rows, NoisyPosterior)
-        ):
-            raise _no_counts()
-        paid = HatPosterior(self._flat(reward.rows), reward.grid)
-        if isinstance(transition, NoisyPosterior):
-            transition = self._flat(transition)
-        return SparseModel(transition, paid, self.horizon, self.support)
+        counts, (rows, grid) = _counts_of(transition), _rows_of(reward)
+        if isinstance(counts, NoisyPosterior):
+            counts = self._flat(counts)
+        paid = HatPosterior(self._flat(rows), grid)
+        return SparseModel(counts, paid, self.horizon, self.support)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
         """Return the posterior with one leading axis, of runs."""
@@ -173,8 +181,10 @@ class SparsePSRL(PSRL):
     def _sampled(self) -> IntArray:
         assert self._model is not None
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
-        explore = self._rng.random(math.prod(self.batch_shape)) < chance
-        policy, free = self._model.plan(explore, _DOUBT, self._rng)
+        search = ~self._model.found & (chance == 0)
+        often = np.where(search, _SEARCHING, chance)
+        explore = self._rng.random(math.prod(self.batch_shape)) < often
+        policy, free = self._model.plan(explore, _DOUBT, self._rng, search)
         # Where no action is free, -1 does not occur, so that any value is valid.
         free |= ~free.any(axis=-1, keepdims=True)
         self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)
@@ -193,5 +203,16 @@ class SparsePSRL(PSRL):
         return policies.reshape(*self.batch_shape, self.horizon, self.n_states)
 
 
-def _no_counts() -> ValueError:
-    return ValueError("sampler must release counts; take NoisyCounts, or NonPrivate.")
+def _counts_of(transition: Posterior) -> NoisyPosterior | SparsePosterior:
+    if isinstance(transition, NoisyPosterior | SparsePosterior):
+        return transition
+    raise ValueError("sampler must release counts; take NoisyCounts, or NonPrivate.")
+
+
+def _rows_of(reward: Posterior) -> tuple[NoisyPosterior, FloatArray]:
+    """Return the noisy counts of each row of rewards, and the reward of each cell."""
+    if isinstance(reward, HatPosterior) and isinstance(reward.rows, NoisyPosterior):
+        return reward.rows, reward.grid
+    raise ValueError(
+        "rewards must have a sampler that releases all counts; take NoisyCounts, or NonPrivate."
+    )

@@ -244,7 +244,7 @@ class TabularAgent(Checkpointed, ABC):
         """
         actions = self.policy
         if self._deployed is None or self._deployed[0] is not actions:
-            self._deployed = actions, _as_policy(self, None)
+            self._deployed = actions, _as_policy(self, stated=False)
         return self._deployed[1].predict(observation, state, episode_start, deterministic)
 
     def to_policy(self) -> Policy:
@@ -260,7 +260,7 @@ class TabularAgent(Checkpointed, ABC):
         ValueError
             If the policy does not exist yet, or the agent is a batch.
         """
-        return _as_policy(self, _statement_of(self))
+        return _as_policy(self, stated=True)
 
     def begin_episode(self, episode: int) -> None:
         """Draw a new model and plan if the schedule is due at this episode (the first is 0).
@@ -400,13 +400,15 @@ def _facts_of(agent: TabularAgent) -> dict[str, str]:
     }
 
 
-def _as_policy(agent: TabularAgent, guarantee: dict[str, Any] | None) -> Policy:
+def _as_policy(agent: TabularAgent, *, stated: bool) -> Policy:
     if agent.batch_shape:
         raise ValueError(
             f"to_policy is for a single run, this agent has batch_shape={agent.batch_shape}; make "
             "a Policy from one run of its policy array."
         )
-    return Policy.of(agent.policy, agent.n_actions, agent.env, guarantee=guarantee)
+    actions = agent.policy  # first: if a thread draws meanwhile, the statement covers that as well
+    guarantee = _statement_of(agent) if stated else None
+    return Policy.of(actions, agent.n_actions, agent.env, guarantee=guarantee)
 
 
 def _with(paid: Paid, cost: Cost) -> Paid:

@@ -21,9 +21,9 @@ from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.checks import check_count, plain_array, plain_float
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 
 _seen = partial(tuple.__new__, Transition)  # faster than Transition.__new__
 Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
@@ -262,7 +262,7 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
     n_states = agent.n_states
     # Python's errors would show the private value.
     try:
-        state = int(env.reset(seed=seed)[0]) - first_state
+        state = int(_unmasked(env.reset(seed=seed)[0])) - first_state
     except (TypeError, ValueError, OverflowError):
         state = -1
     if not 0 <= state < n_states:
@@ -274,7 +274,8 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
         if terminated and not agent.terminates:
             raise _unexpected_end(env)
         try:
-            following, paid = int(following) - first_state, float(reward)
+            following = int(_unmasked(following)) - first_state
+            paid = plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):
             raise _no_state(env, env.observation_space) from None
         if not 0 <= following < n_states:
@@ -371,10 +372,12 @@ def _one_round(
             run = torn if agent.batch_shape else np.zeros_like(torn)
             wanted[torn] = any_action(agent.n_actions, run, here[torn], agent.free, rng)
         action[step] = wanted
-        seen, paid, terminated[step], truncated, infos = env.step(action[step] + first_action)
+        seen, paid, over, truncated, infos = env.step(action[step] + first_action)
         following[step] = here = _states_of(env, seen)
-        reward[step] = _rewards_of(env, paid)
-        ended = terminated[step] | truncated
+        with np.errstate(all="ignore"):  # a warning would tell of longer floats
+            reward[step] = _rewards_of(env, paid)
+        terminated[step] = over = _flags_of(env, over)
+        ended = over | _flags_of(env, truncated)
         if not ended.any():
             continue
         if (terminated[step] & playing).any() and not agent.terminates:
@@ -398,6 +401,10 @@ def _one_round(
     return np.where(observed, reward, 0.0).sum(axis=0)
 
 
+def _unmasked(state: Any) -> Any:
+    return plain_array("state", state) if isinstance(state, np.ndarray) else state
+
+
 def _states_of(env: VectorEnv[Any, Any, Any], seen: object) -> NDArray[np.intp]:
     """Return observations as states counted from 0; errors do not show them."""
     space: Any = env.single_observation_space  # Discrete
@@ -419,6 +426,17 @@ def _rewards_of(env: VectorEnv[Any, Any, Any], paid: object) -> NDArray[Any]:
     if numbers.dtype.kind not in "biuf":
         raise _no_state(env, env.single_observation_space)
     return numbers
+
+
+def _flags_of(env: VectorEnv[Any, Any, Any], flags: object) -> BoolArray:
+    """Return for each environment whether its episode has ended."""
+    found = plain_array("flags", flags)
+    if found.dtype != np.bool_ or found.shape != (env.num_envs,):
+        raise ValueError(
+            f"env must tell of each environment whether its episode has ended, as bool, and {env} "
+            "did not; check its step."
+        )
+    return found
 
 
 def _unexpected_end(env: object) -> ValueError:
@@ -445,7 +463,11 @@ def _final_states(
             "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "
             "'SameStep' says, and does not; the observation it returns is of the next episode."
         )
-    return _states_of(env, [infos["final_obs"][i] for i in np.flatnonzero(ended)])
+    try:
+        last = [infos["final_obs"][i] for i in np.flatnonzero(ended)]
+    except (TypeError, LookupError):
+        raise _no_state(env, env.single_observation_space) from None
+    return _states_of(env, last)
 
 
 def _check_arrival(agent: TabularAgent, env: Playable) -> None:

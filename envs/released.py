@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import version
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from privrl.envs.tabular import TabularMDP
+from privrl.files.chosen import is_chosen, remade
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
@@ -93,9 +94,9 @@ class Released(InHtml):
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[partial[Self], tuple[()]]:  # pickles forget "read-only"
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return partial(type(self), **values), ()
+        return remade, (is_chosen(self), partial(type(self), **values))
 
     def state_label(self, state: int) -> str:
         """Return what a state is called: its label, or its number."""
@@ -157,6 +158,12 @@ class Released(InHtml):
         if not ((chances >= 0).all() and (np.abs(chances.sum(axis=1) - 1) < 1e-6).all()):
             raise ValueError("behaviour must be chances >= 0 that sum to 1 in each state.")
         return chances
+
+
+def unit_in_words(unit: str) -> str:
+    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
+    name = unit if unit.isprintable() else ascii(unit)
+    return name if unit == "episode" else f"{name}: all episodes"
 
 
 def privacy_statement(

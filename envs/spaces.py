@@ -32,16 +32,16 @@ def parts_of(space: Space[Any]) -> list[Part]:
     return list(_parts(space))
 
 
-def values_of(space: Space[Any], element: Any) -> Iterator[Any]:
-    """Yield what an element of a space has for each of its `parts_of`."""
+def values_of(space: Space[Any], element: Any) -> list[Any]:
+    """Return what an element of a space has for each of its `parts_of`."""
+    # Box first: most spaces are one, and the check of a Dict takes as long as all the rest.
+    if isinstance(space, Box) or not isinstance(space, Dict | Tuple):
+        return list(np.ravel(element).tolist())
     if isinstance(space, Dict):
-        for name, part in space.spaces.items():
-            yield from values_of(part, element[name])
-    elif isinstance(space, Tuple):
-        for part, value in zip(space.spaces, element, strict=True):
-            yield from values_of(part, value)
+        members = [(part, element[name]) for name, part in space.spaces.items()]
     else:
-        yield from np.ravel(element).tolist()
+        members = list(zip(space.spaces, element, strict=True))
+    return [value for member in members for value in values_of(*member)]
 
 
 def element_of(space: Space[Any], values: Iterator[Any]) -> Any:

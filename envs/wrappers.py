@@ -16,7 +16,7 @@ from privrl.envs.bins import PUBLIC, PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats, check_is
+from privrl.numerics.checks import as_floats, check_is, plain_float
 from privrl.numerics.typing import BoolArray, FloatArray
 
 
@@ -230,10 +230,16 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
         Raises
         ------
         ValueError
-            If it lies outside.
+            If it lies outside, or is no number.
         """
-        if self._low <= float(reward) <= self._high:
-            return reward
+        try:
+            number = plain_float("reward", reward)
+        except (TypeError, ValueError, OverflowError):  # which would show it
+            raise ValueError(
+                f"env must pay numbers, and a reward of {self.env} is none; check its step."
+            ) from None
+        if self._low <= number <= self._high:
+            return number
         near, inside = clipped(reward, self._low, self._high)  # type: ignore[arg-type] # a number
         if not inside:
             raise ValueError(

@@ -28,19 +28,20 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
     if budget is None:
         return Section.of(HEADING, "None: no noise was added, so there is no privacy guarantee.")
     relation = str(guarantee["relation"])
+    unit = _unit(guarantee)
     caveats = [str(each) for each in guarantee.get("caveats") or ()]
     if caveats:
         parts.append(f"This is NOT a guarantee: {'; '.join(caveats)}.")
     parts.append(f"{budget[0].upper()}{budget[1:]}.")
     parts.append(
-        f"The privacy unit is {guarantee.get('unit') or f'one {_unit(relation)}'}. Two data sets "
+        f"The privacy unit is {guarantee.get('unit') or f'one {unit}'}. Two data sets "
         f"are neighbours if one becomes the other when you {relation}. The release would have "
         "looked almost the same from either."
     )
     pair = _pair(guarantee)
     if pair is not None:
         parts.append(guess_text(*pair))
-    parts.extend(("It does not cover:", Listing((*also_not, *_not_covered(relation)))))
+    parts.extend(("It does not cover:", Listing((*also_not, *_not_covered(unit)))))
     randomness = guarantee.get("randomness")
     if randomness == SEEDED:
         parts.append(f"Randomness: {randomness}.")
@@ -92,8 +93,7 @@ def _pair(guarantee: Mapping[str, Any]) -> tuple[float, float] | None:
     return None if epsilon is None else (float(epsilon), float(guarantee.get("delta") or 0.0))
 
 
-def _not_covered(relation: str) -> tuple[str, ...]:
-    unit = _unit(relation)
+def _not_covered(unit: str) -> tuple[str, ...]:
     more = () if unit == "person" else (
         f"more than one {unit} at once: a person who is in k of them has weaker protection, at "
         "worst as if ε were k times as large, and δ grows even faster",
@@ -107,7 +107,10 @@ def _not_covered(relation: str) -> tuple[str, ...]:
     )
 
 
-def _unit(relation: str) -> str:
-    """Return the privacy unit of a relation, in a word."""
+def _unit(guarantee: Mapping[str, Any]) -> str:
+    """Return the privacy unit in a word: of a log the name of its column of persons."""
+    relation, named = str(guarantee["relation"]), str(guarantee.get("unit") or "")
+    if named and "person" in relation:  # "visit: all episodes"
+        return named.removesuffix(": all episodes").removeprefix("a ")
     known = ("person", "episode", "transition", "step")
     return next((unit for unit in known if unit in relation), "record")

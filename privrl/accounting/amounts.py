@@ -15,10 +15,9 @@ from typing import Final, Self
 import numpy as np
 
 from privrl.accounting.targets import DEFAULT_DELTA, float_up, short
-from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
+from privrl.costs.base import Cost, Together, curve_of, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
-from privrl.files.shown import shown
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
@@ -116,24 +115,19 @@ class Amount:
         return self.rdp(range(len(self.orders)))
 
 
-def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
+def curve_of_one(cost: Cost, orders: Sequence[float]) -> FloatArray:
     """Return a cost's Rényi divergences at some orders, checked before use.
 
     Raises
     ------
     ValueError
-        If the cost is that of several runs, or a divergence is negative or NaN.
+        As `curve_of`, or if the cost is that of several runs.
     """
-    if isinstance(cost, BatchCost):
+    curve = curve_of(cost, orders)
+    if curve.ndim > 1:
         raise ValueError(
-            f"cost must be of one run, got {len(cost.rows)}; the releases of one data set are "
-            "entered one by one."
-        )
-    curve = np.asarray(cost.rdp(np.array(orders)), np.float64)
-    if curve.shape != (len(orders),) or not (curve >= 0).all():
-        raise ValueError(
-            f"cost must give a Rényi divergence >= 0 for each of {len(orders)} orders, got "
-            f"{shown(curve)}."
+            f"cost must be of one run, got {len(curve)}; the releases of one data set are entered "
+            "one by one."
         )
     return curve
 
@@ -168,7 +162,7 @@ def alone_of(cost: Cost, count: int, delta: float | None) -> tuple[float, float]
 
 def amount_of(cost: Cost, count: int, orders: tuple[float, ...], delta: float | None) -> Amount:
     """Return the amount of ``count`` uses of a cost, at the orders of a ledger."""
-    curve = curve_from_bytes(curve_of(cost, orders).astype("<f8").tobytes())
+    curve = curve_from_bytes(curve_of_one(cost, orders).astype("<f8").tobytes())
     return Amount(orders, curve, pure_of(cost), 1, alone_of(cost, count, delta)).times(count)
 
 

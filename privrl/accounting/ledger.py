@@ -22,7 +22,7 @@ from privrl.accounting.amounts import (
     alone_of,
     amount_of,
     curve_from_bytes,
-    curve_of,
+    curve_of_one,
     pure_of,
 )
 from privrl.accounting.budgets import Budget, strictest
@@ -343,7 +343,7 @@ class Ledger:
         relation, pure = cost.relation, pure_of(cost)
         key = dataset.name, relation_key(relation)
         # The slow part runs before the file is locked.
-        curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
+        curve = curve_of_one(cost, self._opened().orders).astype("<f8").tobytes()
         with self._writing() as (transaction, current):
             state = current
             self._checked(state, dataset)
@@ -785,6 +785,7 @@ class LedgerAccountant(KeepsJournal):
             of several runs, ``count`` is not a whole number of at least 1, or the data have another
             name or have changed.
         """
+        check_cost(cost)
         if self._relation is not None and cost.relation != self._relation:
             raise ValueError(
                 f"cost must be about the relation {str(self._relation)!r} like those before it, "
@@ -839,19 +840,27 @@ class LedgerAccountant(KeepsJournal):
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) of all spends of the data set, at ``delta`` in (0, 1).
 
-        It refers to the accountant's relation and the best Rényi order, so it holds if the costs
-        and the number of releases (not the data) were fixed in advance. After adaptive choices, the
+        It refers to the accountant's relation (until that is known, to the one with the largest
+        epsilon) and the best Rényi order, so it holds if the costs and the number of releases (not
+        the data) were fixed in advance. After adaptive choices, the
         guarantee is the budget. Costs charged through this accountant count even after the ledger
         forgets them. The result is infinite if the costs are unknown.
         """
         delta, known = check_delta(delta), self._known
-        there = self._relation is not None and self._ledger.is_there
-        totals = [self._total()] if there else []
+        totals = self._totals() if self._ledger.is_there else []
         totals += [] if known is None else [known]
         return np.asarray(max((total.epsilon(delta) for total in totals), default=0.0))
 
     def _total(self) -> Amount:
         return self._ledger._read().spent(self._dataset.name, str(self._relation))
+
+    def _totals(self) -> list[Amount]:
+        """Return the spends under the relation; under each one while there is none."""
+        if self._relation is not None:
+            return [self._total()]
+        return [
+            each.total for each in self._ledger.accounts() if each.dataset == self._dataset.name
+        ]
 
     def _spent_in_words(self) -> str:
         delta = DEFAULT_DELTA if self._delta is None else self._delta

@@ -25,9 +25,8 @@ from typing import Any, Final
 
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.relations import Relation
-from privrl.files.files import parquet_in, sync_folder
+from privrl.files.files import LEDGER, parquet_in, sync_folder
 
-_APPLICATION: Final = 0x5072_4C47  # "PrLG", in the header of the file
 _SCHEMA: Final = 1
 _PATIENCE = 10.0  # seconds that another process may hold the file
 _TABLES: Final = (
@@ -143,7 +142,7 @@ class LedgerFile:
     def _check(self, connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != _APPLICATION:
+        if application != LEDGER:
             raise LedgerError(
                 f"ledger {str(self.path)!r} is not a ledger: the file is empty, damaged or from "
                 "another program. Restore a backup, or choose another file."
@@ -168,7 +167,7 @@ class LedgerFile:
                     connection.execute(table)
                 orders = DEFAULT_ORDERS.astype("<f8").tobytes()
                 connection.execute("INSERT INTO meta VALUES (?, ?)", (token_bytes(32), orders))
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA application_id = {LEDGER}")
                 connection.execute(f"PRAGMA user_version = {_SCHEMA}")
                 connection.execute("COMMIT")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()

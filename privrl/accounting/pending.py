@@ -139,7 +139,7 @@ class _List:
         """Update the sums at the orders of some indices."""
         n = len(self)
         counts, numbers = self._columns()
-        for start in np.unique(self._summed[at]):
+        for start in sorted(set(self._summed[at].tolist())):
             some = at[self._summed[at] == start]
             block = max(_BLOCK // len(some), 1)
             for first in range(start, n, block):

@@ -32,7 +32,7 @@ from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP
-from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, is_fixed
+from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, curve_of, is_fixed
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
 from privrl.files.shown import shown
@@ -211,8 +211,6 @@ class PldAccountant(KeepsJournal):
                 f"cost must be of one run, got {shown(cost)}; use one accountant for each run, or "
                 "RdpAccountant."
             )
-        if not (curve >= 0).all():
-            raise ValueError(f"cost must give a Rényi divergence >= 0, got {shown(curve)}.")
         self._curves[cost] = curve
         return cost
 
@@ -340,12 +338,12 @@ class _Losses(NamedTuple):
 
 def _rdp(cost: _Kind) -> FloatArray:
     """Return a cost's Rényi curve, cached only if the cost cannot change."""
-    return _kept_rdp(cost) if is_fixed(cost) else np.asarray(cost.rdp(DEFAULT_ORDERS))
+    return _kept_rdp(cost) if is_fixed(cost) else curve_of(cost, DEFAULT_ORDERS)
 
 
 @lru_cache(maxsize=1024)
 def _kept_rdp(cost: _Kind) -> FloatArray:
-    return np.asarray(cost.rdp(DEFAULT_ORDERS))
+    return curve_of(cost, DEFAULT_ORDERS)
 
 
 def _dots_of(cost: _Kind, n_dots: int) -> _Losses:
@@ -398,6 +396,7 @@ def _dots(cost: _Kind, n_dots: int) -> FloatArray:
 
 
 def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
+    epsilons.flags.writeable = False  # or a cost could move the dots
     deltas = cost.delta(epsilons)
     if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
         raise ValueError(

@@ -33,6 +33,7 @@ from privrl.costs.base import (
     check_cost,
     check_delta,
     check_epsilons,
+    curve_of,
     have_bulk,
     is_fixed,
 )
@@ -120,7 +121,7 @@ class RdpAccountant(KeepsJournal):
                     f"{shown(target)}."
                 )
         points = [order for b in self._budgets if b is not None for order in b.orders]
-        self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
+        self._orders: FloatArray = np.array(sorted({*wanted.tolist(), *points}))
         # A copy: later changes to the argument have no effect.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
@@ -338,12 +339,7 @@ class RdpAccountant(KeepsJournal):
         fixed = is_fixed(cost)
         if fixed and self._curve is not None and self._curve[0] == cost:
             return self._curve[1]
-        curve = cost.rdp(self._orders)
-        if curve.shape[-1:] != self._orders.shape or not (curve >= 0).all():
-            raise ValueError(
-                f"cost must give a Rényi divergence >= 0 for each of {len(self._orders)} "
-                f"orders, got {shown(curve)}."
-            )
+        curve = curve_of(cost, self._orders)
         if fixed:
             self._curve = cost, curve
         return curve

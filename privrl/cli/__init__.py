@@ -1,5 +1,6 @@
 """The command line."""
 
+import gc
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +53,7 @@ app.registered_commands.sort(key=lambda each: _ORDER[_name(each)])
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(100_000)  # what a start makes stays
     app(prog_name="privrl")
 
 

@@ -188,7 +188,7 @@ def export_command(
     opened = _opened(ledger)
     if out is not None:
         folder = out.absolute().parent
-        outputs.check_new(folder, [out.name], force=force, inputs=[opened.path])
+        outputs.check_new(folder, [out.name], force=force)
     exported = opened.export()
     if out is None:
         answer.update(exported)

@@ -92,7 +92,7 @@ class Budget:
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""
         from privrl.accounting.targets import RenyiDP
-        from privrl.offline.saving import unit_in_words
+        from privrl.envs.released import unit_in_words
 
         told = {"unit": unit_in_words(space.unit)}
         cost = self.cost

@@ -108,12 +108,13 @@ def fitted(
     """Charge the ledger and have a model of a log, and its guarantee."""
     from privrl.continuous import fit_continuous_model, read_continuous_log
     from privrl.continuous.moments import MomentsMechanism
+    from privrl.envs.released import unit_in_words
 
     unit = logs.relation_of(private.relation)
     target, rng = release.target, release.rng()
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))
-    guarantee = {"unit": f"{schema.person}: all episodes"} | release.guarantee(cost)
+    guarantee = {"unit": unit_in_words(schema.person)} | release.guarantee(cost)
     with private.client(schema.columns) as client:
         with rows_read("reading") as progress:
             log = read_continuous_log(

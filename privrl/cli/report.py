@@ -67,11 +67,13 @@ def write_report(
     from privrl.experiments.reports import report
     from privrl.experiments.reports.contents import NAMES, Audience
     from privrl.files import files as _files
+    from privrl.files.sharing import ARTEFACTS, PAGES, STATEMENTS
 
     chosen, text = report(folder, cast("Audience | None", audience))
     text = text.encode(errors="backslashreplace").decode()  # names of files need not be in UTF-8
     path = folder / NAMES[chosen] if out is None else out
-    outputs.check_new(path.parent, [path.name], force=force)
+    read = [folder / name for name in (*STATEMENTS, *ARTEFACTS) if name not in PAGES]
+    outputs.check_new(path.parent, [path.name], force=force, inputs=read)
     print_files(_files.save_all(path.parent, {path.name: _files.text_writer(text)}))
     if chosen == "researcher":
         OUT.print(

@@ -15,25 +15,14 @@ from typing import Final
 
 import numpy as np
 
+from privrl.continuous.design import ENDS
 from privrl.continuous.encoding import bins_of, numbers_of
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.moments import MomentStream
 from privrl.continuous.schema import ContinuousSchema
 from privrl.numerics.typing import BoolArray, FloatArray
 
-BINS: Final = 24  # of a column
-_FINE: Final = 12  # of an outer part of a column
 NEVER: Final = 1e300  # a bound that no state is beyond
-HAZARD: Final = 0.05  # the chance in each step to terminate that plans fear where nobody was
-_SURE: Final = 3.0  # deviations of noise above which something is there
-_BOUND: Final = 2.0  # the same for a bound, where episodes often terminate
-_RARE: Final = 0.002  # of all visits, below which nobody was there
-_WIDER: Final = 0.35  # of the width in which somebody was, on either side: models reach further
-_OFTEN: Final = 2.5  # times as often as elsewhere: where episodes may terminate
-_MOSTLY: Final = 0.6  # of the steps beyond a bound: how many more terminate than go on
-_NEAR: Final = 0.3  # of the largest ratio of ends to visits
-_FLOOR: Final = 0.02  # of visits, in that ratio
-_EXPLAINED: Final = 0.85  # of ends by the bounds of larger parts: others are not needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +59,7 @@ def outside(numbers: FloatArray, core: FloatArray, ends: Ends | None) -> BoolArr
 def release_visits(
     stream: MomentStream, schema: ContinuousSchema, share: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a histogram of each numeric column, (n, BINS), and where data are, (n, 2).
+    """Return a histogram of each numeric column, (n, bins), and where data are, (n, 2).
 
     That is somewhat wider than between the outermost bins which, with all further out, hold more
     than noise and a few visits.
@@ -78,24 +67,26 @@ def release_visits(
     columns = numbers_of(schema)
     whole = np.array([[c.low, c.high] for _, c in columns]).reshape(-1, 2)
     if not columns:
-        return np.zeros((0, BINS)), whole
+        return np.zeros((0, ENDS.bins)), whole
 
     def rows(part: ContinuousLog) -> FloatArray:
-        found = np.zeros((len(part.state), len(columns), BINS))
+        found = np.zeros((len(part.state), len(columns), ENDS.bins))
         for k, (i, column) in enumerate(columns):
-            found[np.arange(len(found)), k, bins_of(column, part.state[:, i], BINS)] = 1
+            found[np.arange(len(found)), k, bins_of(column, part.state[:, i], ENDS.bins)] = 1
         return found.reshape(len(part.state), -1)
 
-    counts, noise = stream.count(rows, BINS * len(columns), share)
-    counts = counts.reshape(-1, BINS)
-    unsure = _SURE * noise * np.sqrt(np.arange(1, BINS + 1))
+    counts, noise = stream.count(rows, ENDS.bins * len(columns), share)
+    counts = counts.reshape(-1, ENDS.bins)
+    unsure = ENDS.sure * noise * np.sqrt(np.arange(1, ENDS.bins + 1))
     for k, (_, column) in enumerate(columns):
-        least = np.maximum(unsure, _RARE * counts[k].sum())
+        least = np.maximum(unsure, ENDS.rare * counts[k].sum())
         outer = [np.flatnonzero(np.cumsum(side) > least) for side in (counts[k], counts[k][::-1])]
         if all(map(len, outer)) and not column.periodic:
-            first, last = outer[0][0], BINS - outer[1][0]
-            low, high = column.low + column.width / BINS * np.array([first, max(last, first + 1)])
-            more = _WIDER * (high - low)
+            first, last = outer[0][0], ENDS.bins - outer[1][0]
+            low, high = column.low + column.width / ENDS.bins * np.array(
+                [first, max(last, first + 1)]
+            )
+            more = ENDS.wider * (high - low)
             whole[k] = max(low - more, column.low), min(high + more, column.high)
     return np.maximum(counts, 0.0), whole
 
@@ -115,16 +106,16 @@ def release_ends(
     # What moves fast when an episode terminates is not why, if other bounds explain all ends.
     for s in sorted(range(len(sides)), key=lambda s: -sides[s].part * sides[s].ratio):
         side, gains = sides[s], np.cumsum(over[s] - going[s])  # from the edge inwards
-        unsure = _BOUND * noise * np.sqrt(2 * np.arange(1, _FINE + 1))
+        unsure = ENDS.bound * noise * np.sqrt(2 * np.arange(1, ENDS.fine + 1))
         place = int(np.argmax(gains))
-        coarse = round(_FINE * (1 - 1.5 / side.bins)) - 1  # amid the innermost bin with ends
-        if gains[place] < max(unsure[place], _MOSTLY * over[s][: place + 1].sum()):
+        coarse = round(ENDS.fine * (1 - 1.5 / side.bins)) - 1  # amid the innermost bin with ends
+        if gains[place] < max(unsure[place], ENDS.mostly * over[s][: place + 1].sum()):
             if gains[coarse] < -unsure[coarse]:
                 continue  # episodes go on there
             place = coarse
-        if explained < _EXPLAINED:
+        if explained < ENDS.explained:
             column = numbers_of(schema)[side.column][1]
-            reach = column.width * side.bins / BINS * (place + 1) / _FINE
+            reach = column.width * side.bins / ENDS.bins * (place + 1) / ENDS.fine
             bound = column.high - reach if side.upper else column.low + reach
             bounds[side.column, int(side.upper)] = bound
             explained += side.part
@@ -133,25 +124,25 @@ def release_ends(
 
 def most_cells(schema: ContinuousSchema) -> int:
     """Return how many columns a row of `release_ends` has at most."""
-    return 2 + 2 * BINS * len(numbers_of(schema))
+    return 2 + 2 * ENDS.bins * len(numbers_of(schema))
 
 
 def _where_over(
     stream: MomentStream, schema: ContinuousSchema, share: float
 ) -> tuple[FloatArray, float]:
-    """Return histograms of states in which episodes terminate, shape (n, BINS)."""
+    """Return histograms of states in which episodes terminate, shape (n, bins)."""
     columns = numbers_of(schema)
 
     def rows(part: ContinuousLog) -> FloatArray:
         assert part.terminated is not None
-        found = np.zeros((len(part.state), len(columns), BINS))
+        found = np.zeros((len(part.state), len(columns), ENDS.bins))
         over = np.flatnonzero(part.terminated)
         for k, (i, column) in enumerate(columns):
-            found[over, k, bins_of(column, part.next_state[over, i], BINS)] = 1
+            found[over, k, bins_of(column, part.next_state[over, i], ENDS.bins)] = 1
         return found.reshape(len(part.state), -1)
 
-    counts, noise = stream.count(rows, BINS * len(columns), share)
-    return counts.reshape(-1, BINS), noise
+    counts, noise = stream.count(rows, ENDS.bins * len(columns), share)
+    return counts.reshape(-1, ENDS.bins), noise
 
 
 @dataclass(frozen=True)
@@ -175,18 +166,18 @@ def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[_Side]:
     sides = []
     for k, (over, all_) in enumerate(zip(counts, visits, strict=True)):
         usual = all_ / max(float(all_.sum()), 1e-300) * max(float(over.sum()), 0.0)
-        often = over > np.maximum(_SURE * noise, _OFTEN * usual)
+        often = over > np.maximum(ENDS.sure * noise, ENDS.often * usual)
         for upper in (False, True):
             some = np.flatnonzero(often[::-1] if upper else often)
-            if len(some) and some[0] < BINS // 2:
+            if len(some) and some[0] < ENDS.bins // 2:
                 gaps = np.flatnonzero(np.diff(some) > 1)
-                inner = min(int(some[gaps[0] if len(gaps) else -1]) + 2, BINS // 2)
-                there = slice(BINS - inner, None) if upper else slice(inner)
-                rare = usual[there].sum() / max(float(usual.sum()), 1e-300) + _FLOOR
+                inner = min(int(some[gaps[0] if len(gaps) else -1]) + 2, ENDS.bins // 2)
+                there = slice(ENDS.bins - inner, None) if upper else slice(inner)
+                rare = usual[there].sum() / max(float(usual.sum()), 1e-300) + ENDS.floor
                 part = float(over[there].sum()) / max(float(over.sum()), 1e-300)
                 sides.append(_Side(k, upper, inner, part, part / rare))
     best = max((side.ratio for side in sides), default=0.0)
-    return [side for side in sides if side.ratio > best * _NEAR]
+    return [side for side in sides if side.ratio > best * ENDS.near]
 
 
 def _beyond(
@@ -204,13 +195,13 @@ def _beyond(
     def rows(part: ContinuousLog) -> FloatArray:
         assert part.terminated is not None
         n, over = len(part.state), part.terminated
-        found = np.zeros((n, 2, len(sides), _FINE))
+        found = np.zeros((n, 2, len(sides), ENDS.fine))
         for s, side in enumerate(sides):
             i, column = columns[side.column]
             at = part.next_state[:, i]
             far = (column.high - at) if side.upper else (at - column.low)
-            far = far / column.width * BINS / side.bins
-            place = np.minimum((far * _FINE).astype(np.intp), _FINE - 1)
+            far = far / column.width * ENDS.bins / side.bins
+            place = np.minimum((far * ENDS.fine).astype(np.intp), ENDS.fine - 1)
             inside = np.flatnonzero(far < 1)
             found[inside, over[inside].astype(np.intp), s, place[inside]] = 1
         earned = np.zeros((n, 2))
@@ -219,8 +210,8 @@ def _beyond(
             earned[:, 1] = np.where(over, (part.reward - span.low) / span.width, 0.0)
         return np.concatenate([found.reshape(n, -1), earned], axis=1)
 
-    counts, noise = stream.count(rows, 2 * _FINE * len(sides) + 2, share)
+    counts, noise = stream.count(rows, 2 * ENDS.fine * len(sides) + 2, share)
     share_of = float(np.clip(counts[-1] / max(counts[-2], noise, 1e-300), 0, 1))
     reward = 0.0 if span is None else span.low + share_of * span.width
-    going, over = counts[:-2].reshape(2, len(sides), _FINE)
+    going, over = counts[:-2].reshape(2, len(sides), ENDS.fine)
     return going, over, reward, noise

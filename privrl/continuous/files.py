@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privrl.continuous.planning import checked_core
 from privrl.continuous.schema import ContinuousSchema
 from privrl.envs.released import checked_statement
+from privrl.files.chosen import check_alone
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
@@ -82,7 +83,7 @@ class Saved(ABC):
         Raises
         ------
         ValueError
-            If the fit was not private, or ``path`` is a file.
+            If the fit was not private, the model was chosen among several, or ``path`` is a file.
         """
         folder, files = Path(path), self.files()
         if folder.exists() and not folder.is_dir():
@@ -95,8 +96,9 @@ class Saved(ABC):
         Raises
         ------
         ValueError
-            If the fit was not private.
+            If the fit was not private, or the model was chosen among several.
         """
+        check_alone(self)
         if self.statement is None:
             raise ValueError("a fit without privacy must not be saved: it is private data.")
         entries, arrays = self._contents()

@@ -8,6 +8,7 @@ import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
+from privrl.continuous.design import DESIGN, ENDS, Design
 from privrl.continuous.encoding import (
     bins_of,
     encoder,
@@ -18,7 +19,7 @@ from privrl.continuous.encoding import (
     target_units,
     targets,
 )
-from privrl.continuous.ends import BINS, most_cells, release_ends, release_visits
+from privrl.continuous.ends import most_cells, release_ends, release_visits
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
@@ -34,71 +35,11 @@ from privrl.continuous.posterior import (
 )
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
-from privrl.envs.released import privacy_statement
-from privrl.numerics.checks import check_between, check_count, check_is
+from privrl.envs.released import privacy_statement, unit_in_words
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 
-
-@dataclass(frozen=True, kw_only=True)
-class Design:
-    """Choices of the fit. They do not depend on data.
-
-    Tuned on Pendulum, MountainCar and CartPole with 3,000 and 10,000 persons, at epsilon .1, .3 and
-    1, three seeds each; the shares of ``core``, ``ends`` and ``rewards`` later, by errors of
-    predictions on CartPole and MountainCar with 10,000 persons, at epsilon .1 and 1, one or two
-    seeds from 1000. `docs/continuous.md` judges them on other tasks as well.
-    """
-
-    scales: float = 0.05
-    """Part of the budget for the sizes of changes."""
-    starts: float = 0.02
-    """Part for where episodes start."""
-    core: float = 0.02
-    """Part for where data are."""
-    ends: float = 0.06
-    """Part for where they terminate, if the log has that; what is left of it goes to the rounds."""
-    rewards: float = 0.02
-    """Part for the typical reward, if the log has rewards."""
-    rounds: tuple[float, ...] = (0.27, 0.32, 0.41)
-    """How the rest is divided among the rounds of moments."""
-    root: float = 8.0
-    """Sizes of changes are averaged as this root, so that all orders of magnitude are seen."""
-    decay: float = 0.75
-    """Factor of a weight's prior deviation for each degree of its feature."""
-    weak: float = 0.25
-    """Power of a direction's strength by which the prior variance of its weight falls."""
-    steeper: tuple[float, ...] = (1.0, 0.6, 0.35)
-    """Further factors for each degree, of which each target takes the likeliest."""
-    spread: float = 1.0
-    """Prior deviation of the binary logarithm by which a round's prior is rescaled."""
-    power: float = 0.25
-    """How far features are whitened between rounds: 0.5 would make them equally strong."""
-    targets: float = 0.5
-    """Norm of a row's targets over that of its features."""
-    noise: float = 0.35
-    """Largest noise of the Gram matrix, over its size, at which features of an order are used."""
-    orders: tuple[int, ...] = (6, 4, 3, 2)
-    """Orders of features that are tried."""
-    most: int = 160
-    """Most features."""
-
-    def __post_init__(self) -> None:
-        shares = (self.scales, self.starts, self.core, self.ends, self.rewards, *self.rounds)
-        for share in shares:
-            check_between("each share of the budget", share, 0, 1)
-        if sum(shares[:5]) >= 1 or not self.rounds or sum(self.rounds) > 1 + 1e-12:
-            raise ValueError(
-                "shares of the budget must sum to 1 at most, and rounds have one or more."
-            )
-        if not self.orders:
-            raise ValueError("orders must have one order at least.")
-        for order in self.orders:
-            check_count("each order", order, 2)
-        check_count("most", self.most)
-
-
-DESIGN: Final = Design()
 _REWARD_BINS: Final = 16
 _REWARD_CELLS: Final = _REWARD_BINS + 3
 _SURE: Final = 3.5  # deviations of noise above which some reward occurs
@@ -163,7 +104,7 @@ def fit_continuous_model(
             assert epsilon is not None
             target = target_of(epsilon, delta)
         mechanism = MomentsMechanism.calibrated(target, relation=relation)
-        statement = _statement(mechanism, target, delta, randomness_of(rng), log.schema)
+        statement = _statement(mechanism, target, delta, randomness_of(rng), log.unit)
     elif epsilon is not None or target is not None or accountant is not None:
         raise ValueError("private=False takes no epsilon, target or accountant.")
     plan = _Plan(log.schema, design, order, private=private)
@@ -185,7 +126,7 @@ def _statement(
     target: Target,
     delta: float,
     randomness: str | None,
-    schema: ContinuousSchema,
+    unit: str,
 ) -> dict[str, Any]:
     if isinstance(target, ApproxDP):
         budget: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta}
@@ -195,7 +136,7 @@ def _statement(
         budget = {"epsilon": float(mechanism.cost.epsilon(delta)), "delta": delta}
     by_person = isinstance(mechanism.relation, AddRemovePerson | ReplacePerson)
     return privacy_statement(
-        unit=f"{schema.person}: all episodes" if by_person else "a step of a log",
+        unit=unit_in_words(unit) if by_person else "a step of a log",
         relation=str(mechanism.relation),
         released="moments of features and changes of state, with discrete Gaussian noise",
         randomness=randomness,
@@ -223,7 +164,7 @@ class _Plan:
         sizes = [
             (1 + m, design.scales),
             (len(encoder(self.schema)), design.starts),
-            (BINS * len(numbers_of(self.schema)), design.core),
+            (ENDS.bins * len(numbers_of(self.schema)), design.core),
             (_REWARD_CELLS, design.rewards),
             (features + m, rest * min(design.rounds)),
         ]

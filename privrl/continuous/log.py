@@ -34,6 +34,14 @@ class ContinuousLog:
     terminated : array of bool, shape (N,), or None
     offsets : array of int, shape (n_persons + 1,)
         The rows of person i are ``offsets[i] : offsets[i + 1]``.
+    unit : str
+        What a person is here, and statements name as the privacy unit: by default the schema's
+        column of persons; ``"episode"`` where each episode is a person's own.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together. No message shows a value.
     """
 
     schema: ContinuousSchema
@@ -43,6 +51,32 @@ class ContinuousLog:
     reward: FloatArray | None
     terminated: BoolArray | None
     offsets: IntArray
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        n, schema = len(self.state), self.schema
+        tables = {
+            "state": (n, schema.n_state),
+            "next_state": (n, schema.n_state),
+            "action": (n, len(schema.action)),
+            "reward": (n,),
+            "terminated": (n,),
+        }
+        for name, shape in tables.items():
+            values = getattr(self, name)
+            if values is None and len(shape) == 1:
+                continue
+            if values.shape != shape or not np.isfinite(values).all():
+                raise ValueError("arrays must be of the schema's columns, a row for each step.")
+        # Else a row would be of several persons, or of none.
+        if self.offsets[0] != 0 or self.offsets[-1] != n or (np.diff(self.offsets) < 0).any():
+            raise ValueError("offsets must not fall, from 0 to the number of rows.")
+        for name in (*tables, "offsets"):
+            if getattr(self, name) is not None:
+                fixed = getattr(self, name).view()
+                fixed.setflags(write=False)
+                object.__setattr__(self, name, fixed)
+        object.__setattr__(self, "unit", self.unit or schema.person)
 
     def __repr__(self) -> str:  # of nothing private
         return f"ContinuousLog(schema={self.schema!r})"
@@ -121,7 +155,9 @@ class ContinuousLog:
         return cls.grouped(schema, arrays)
 
     @classmethod
-    def grouped(cls, schema: ContinuousSchema, arrays: dict[str, FloatArray]) -> Self:
+    def grouped(
+        cls, schema: ContinuousSchema, arrays: dict[str, FloatArray], unit: str = ""
+    ) -> Self:
         """Return a log of checked arrays with a row for each transition, in any order."""
         fits = np.ones(len(arrays["person"]), np.bool_)
         for values in arrays.values():
@@ -143,6 +179,7 @@ class ContinuousLog:
             reward,
             None if ended is None else ended[order] != 0,
             offsets.astype(np.intp),
+            unit,
         )
 
     @classmethod
@@ -161,7 +198,7 @@ class ContinuousLog:
             The public facts.
         person : callable or sequence, optional
             Whose each episode is, as for `privrl.data.logs.from_buffer`; by default each episode is
-            a person's own.
+            a person's own, and statements name it as the privacy unit.
 
         Raises
         ------
@@ -251,7 +288,11 @@ class ContinuousLog:
         arrays = {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
         good = ~np.isin(arrays["person"], bad)
         with np.errstate(all="ignore"):
-            return cls.grouped(schema, {name: each[good] for name, each in arrays.items()})
+            return cls.grouped(
+                schema,
+                {name: each[good] for name, each in arrays.items()},
+                unit="episode" if person is None else "",
+            )
 
     def blocks(self, most_rows: int) -> Iterator["ContinuousLog"]:
         """Yield logs of whole persons, each with about ``most_rows`` rows."""
@@ -268,6 +309,7 @@ class ContinuousLog:
                 None if self.reward is None else self.reward[rows],
                 None if self.terminated is None else self.terminated[rows],
                 self.offsets[first : last + 1] - self.offsets[first],
+                self.unit,
             )
             first = last
 

@@ -5,13 +5,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from privrl.continuous.design import ENDS
 from privrl.continuous.encoding import encoder, numbers_of, target_kinds, target_units
-from privrl.continuous.ends import HAZARD, Ends, outside
+from privrl.continuous.ends import Ends, outside
 from privrl.continuous.features import Basis
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.planning import Over, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.files.plain import listed
+from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray
 
 
@@ -163,7 +165,7 @@ class ContinuousModel(Saved):
         if ends is not None or self.ends is not None:
             numbers = self._numbers(after)
             known = self.ends if ends is None else None
-            doubt = np.where(outside(numbers, self.core, known), HAZARD, 0.0)
+            doubt = np.where(outside(numbers, self.core, known), ENDS.hazard, 0.0)
         return after, Predicted(after, chances, deviation, earned, over, wrong, doubt, ended)
 
     def _numbers(self, state: FloatArray) -> FloatArray:
@@ -228,8 +230,6 @@ class ContinuousModel(Saved):
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} must have shape {shape}.")
-        if not isinstance(page["persons"], int | float):
-            raise ValueError("persons must be a number.")
         return cls(
             basis=basis,
             mean=arrays["mean"],
@@ -237,7 +237,7 @@ class ContinuousModel(Saved):
             residual=arrays["residual"],
             start=Starts(arrays["start_mean"], arrays["start_deviation"]),
             ends=Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None,
-            persons=page["persons"],
+            persons=check_positive("persons", page["persons"]),
             **common,
         )
 

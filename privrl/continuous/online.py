@@ -12,10 +12,10 @@ rare, and the noise is the same for all.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
+from privrl.continuous.design import ONLINE
 from privrl.continuous.encoding import (
     bins_of,
     gram_span,
@@ -32,22 +32,6 @@ from privrl.continuous.posterior import Round, Weights, learn, nearest_gram
 from privrl.continuous.schema import ContinuousSchema
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
-BINS: Final = 24  # of each column, for where episodes terminate
-_VISITS: Final = 0.3  # part of a step's squared norm that counts where it leads
-_LOUD: Final = 100.0  # as much more does the last step count, where an episode contributes once
-_SURE: Final = 2.0  # deviations of the noise above which a bin is taken to be visited
-_ORDERS: Final = (6, 4, 3, 2)
-_MOST: Final = 160  # features
-_NOISE: Final = 0.35  # largest noise of the Gram matrix, over its size
-_USED: Final = 8  # of as many steps as episodes may have, one is expected
-_ROOT: Final = 8.0  # sizes of changes are averaged as this root: all orders of magnitude are seen
-_TARGETS: Final = 0.5  # norm of a row's targets over that of its features
-_DECAY: Final = 0.6  # of the prior deviation of a weight, for each degree of its feature
-_PRIOR: Final = 0.15  # of the constant's weight, over the scale of the target
-_MAP: Final = 0.75  # of the first map of features, for each degree
-_WHITE: Final = 0.25  # how far features are whitened
-_SOLID: Final = 2.0  # contributions over noise and features, from which on a plan is followed
-
 
 def order_for(schema: ContinuousSchema, noise: float, contributions: float) -> int:
     """Return the largest order of features that the noise allows, from public facts alone.
@@ -57,16 +41,16 @@ def order_for(schema: ContinuousSchema, noise: float, contributions: float) -> i
     ValueError
         If there are too many columns for any.
     """
-    for order in _ORDERS:
+    for order in ONLINE.orders:
         size = len(Basis(schema, order, order))
-        if size <= _MOST and size * noise <= _NOISE * contributions / _USED:
+        if size <= ONLINE.most and size * noise <= ONLINE.noise * contributions / ONLINE.used:
             return order
-    if len(Basis(schema, _ORDERS[-1], _ORDERS[-1])) > _MOST:
+    if len(Basis(schema, ONLINE.orders[-1], ONLINE.orders[-1])) > ONLINE.most:
         raise ValueError(
-            f"env must have at most {_MOST} features, got more from {schema.n_state} coordinates; "
-            "pass bins, which may ignore some."
+            f"env must have at most {ONLINE.most} features, got more from {schema.n_state} "
+            "coordinates; pass bins, which may ignore some."
         )
-    return _ORDERS[-1]
+    return ONLINE.orders[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +64,7 @@ class Belief:
         The posterior of each target: changes of columns, then the reward.
     transform, scale : array, shapes (d, d) and (m,)
         The map of features and the scales of targets, for the next batch.
-    counts : array, shape (n_state, 2, BINS)
+    counts : array, shape (n_state, 2, bins)
         Steps that went on, and steps that terminated, by the bin they led to; with noise.
     end_rewards : array, shape (2,)
         Of steps that terminated: sums of rewards above the lowest and below the highest, as parts
@@ -113,9 +97,9 @@ class Belief:
         return cls(
             basis=basis,
             weights=Weights(np.zeros((d, len(units))), np.zeros((len(units), d, d))),
-            transform=np.diag(_MAP ** basis.degrees.astype(np.float64)),
+            transform=np.diag(ONLINE.map ** basis.degrees.astype(np.float64)),
             scale=units,
-            counts=np.zeros((n, 2, BINS)),
+            counts=np.zeros((n, 2, ONLINE.bins)),
             end_rewards=np.zeros(2),
             noise=0.0,
             seen=0.0,
@@ -153,12 +137,14 @@ class Belief:
         n = self.columns
         matrix, counts = np.zeros((n, n)), np.zeros(self.cells)
         if by_episode:
-            loud = np.where(over, _LOUD, 1.0)[:, None]
-            matrix += sums_by_person(z, steps.offsets, math.sqrt(1 - _VISITS))
-            counts += sums_by_person(cells * loud, steps.offsets, math.sqrt(_VISITS), counts=True)
+            loud = np.where(over, ONLINE.loud, 1.0)[:, None]
+            matrix += sums_by_person(z, steps.offsets, math.sqrt(1 - ONLINE.visits))
+            counts += sums_by_person(
+                cells * loud, steps.offsets, math.sqrt(ONLINE.visits), counts=True
+            )
         else:
-            matrix += sums_by_row(z[~over], math.sqrt(1 - _VISITS))
-            counts += sums_by_row(cells[~over], math.sqrt(_VISITS), counts=True)
+            matrix += sums_by_row(z[~over], math.sqrt(1 - ONLINE.visits))
+            counts += sums_by_row(cells[~over], math.sqrt(ONLINE.visits), counts=True)
             counts += sums_by_row(cells[over], 1.0, counts=True)
         return np.concatenate([matrix[np.triu_indices(n)], counts]) / GRAINS
 
@@ -167,7 +153,7 @@ class Belief:
         if not self.batches:  # how large changes are
             rows = np.zeros((len(changes), self.columns))
             rows[:, 0] = 1
-            rows[:, 1 : 1 + len(self.scale)] = (np.abs(changes) / self.scale) ** (1 / _ROOT)
+            rows[:, 1 : 1 + len(self.scale)] = (np.abs(changes) / self.scale) ** (1 / ONLINE.root)
             return rows
         features = self.basis(steps.state, steps.action)
         rest = (changes - row_by_row(features, self.weights.mean)) / self.scale
@@ -195,9 +181,9 @@ class Belief:
         n = self.schema.n_state
         visits, ends = counts[:-2].reshape(self.counts.shape), counts[-2:]
         # In steps: a step has a count in each column, so that all of them have norm 1.
-        weights = np.array([math.sqrt(n / _VISITS), math.sqrt(n + 1)])
+        weights = np.array([math.sqrt(n / ONLINE.visits), math.sqrt(n + 1)])
         if by_episode:
-            weights[1] = weights[0] / _LOUD
+            weights[1] = weights[0] / ONLINE.loud
         more = replace(
             self,
             counts=self.counts + visits * weights[:, None],
@@ -205,7 +191,7 @@ class Belief:
             noise=math.hypot(self.noise, noise),
             batches=self.batches + 1,
         )
-        matrix, noise = matrix / math.sqrt(1 - _VISITS), noise / math.sqrt(1 - _VISITS)
+        matrix, noise = matrix / math.sqrt(1 - ONLINE.visits), noise / math.sqrt(1 - ONLINE.visits)
         if not self.batches:
             return more._after_sizes(matrix, noise)
         more = replace(more, seen=self.seen + max(float(np.trace(matrix)), 0.0))
@@ -218,22 +204,22 @@ class Belief:
     def _after_sizes(self, matrix: FloatArray, noise: float) -> "Belief":
         d, m = self.weights.mean.shape
         sums = np.maximum(np.diag(matrix), max(noise, 1e-300))
-        size = 2 * np.clip(sums[1 : 1 + m] / sums[0], 0, 1) ** (_ROOT / 2)
-        scale = np.clip(size, 1e-6, 1) * self.scale * math.sqrt(m) / _TARGETS
-        decay = _DECAY ** self.basis.degrees.astype(np.float64)
-        deviations = _PRIOR * math.sqrt(d) * scale[:, None] * decay
+        size = 2 * np.clip(sums[1 : 1 + m] / sums[0], 0, 1) ** (ONLINE.root / 2)
+        scale = np.clip(size, 1e-6, 1) * self.scale * math.sqrt(m) / ONLINE.targets
+        decay = ONLINE.decay ** self.basis.degrees.astype(np.float64)
+        deviations = ONLINE.prior * math.sqrt(d) * scale[:, None] * decay
         prior = np.stack([np.diag(each**2) for each in deviations])
         return replace(self, weights=Weights(self.weights.mean, prior), scale=scale)
 
     def _after_round(self, seen: Round) -> "Belief":
         gram = nearest_gram(seen.gram, self.span, self.transform)
-        found = learn(self.weights, seen, gram, power=_WHITE, norm=_TARGETS)
+        found = learn(self.weights, seen, gram, power=ONLINE.white, norm=ONLINE.targets)
         return replace(self, weights=found.weights, scale=found.scale, transform=found.transform)
 
     @property
     def is_solid(self) -> bool:
         """Whether the noise leaves enough of the model to act on its plan."""
-        return self.seen >= _SOLID * self.noise * len(self.basis)
+        return self.seen >= ONLINE.solid * self.noise * len(self.basis)
 
     @property
     def far_is_good(self) -> bool:
@@ -243,11 +229,11 @@ class Belief:
 
     @property
     def _ends(self) -> tuple[BoolArray, BoolArray]:
-        """In which bins episodes terminate, and in which it is unknown, shape (n_state, BINS)."""
+        """In which bins episodes terminate, and in which it is unknown, shape (n_state, bins)."""
         n = self.schema.n_state
         visits, over = self.counts[:, 0], self.counts[:, 1]
-        seen = visits > _SURE * self.noise * math.sqrt(n / _VISITS)
-        ends = over > _SURE * self.noise * math.sqrt(n + 1)
+        seen = visits > ONLINE.sure * self.noise * math.sqrt(n / ONLINE.visits)
+        ends = over > ONLINE.sure * self.noise * math.sqrt(n + 1)
         ends &= over >= np.maximum(visits, 0)
         return ends, ~seen & ~ends
 
@@ -261,7 +247,7 @@ class Belief:
         assert schema.reward is not None
         low, width = schema.reward.low, schema.reward.width
         total = float(self.end_rewards.sum())
-        known = total > _SURE * self.noise * 2
+        known = total > ONLINE.sure * self.noise * 2
         part = float(np.clip(self.end_rewards[0] / max(total, 1e-300), 0, 1))
         ends, unknown = self._ends
         hopeful = ends | unknown if self.far_is_good else ends
@@ -285,4 +271,4 @@ class Belief:
 def _bins(schema: ContinuousSchema, states: FloatArray) -> IntArray:
     """Return the bin of each column, shape (n_state, N)."""
     columns = numbers_of(schema)
-    return np.stack([bins_of(column, states[:, i], BINS) for i, column in columns])
+    return np.stack([bins_of(column, states[:, i], ONLINE.bins) for i, column in columns])

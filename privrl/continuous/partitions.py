@@ -29,6 +29,11 @@ class PartitionedContinuousLog(OnCluster):
     client: Any
     parts: tuple[Any, ...] = ()
 
+    @property
+    def unit(self) -> str:
+        """What a person is here, and statements name as the privacy unit."""
+        return self.schema.person
+
     def __repr__(self) -> str:  # of nothing private
         return f"PartitionedContinuousLog(schema={self.schema!r})"
 

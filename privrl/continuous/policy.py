@@ -11,6 +11,7 @@ from privrl.continuous.ends import HAZARD, Ends, outside
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.schema import ContinuousSchema, Number
+from privrl.files.chosen import made_of
 from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -54,6 +55,7 @@ class ContinuousPolicy(Saved):
         super().__post_init__()
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
+        _check_discount(self.discount)
         rows = len(planning.feature_basis(self.schema))
         if self.kind == "grid":
             rows = int(np.prod(planning.Grid.of(self.schema, self.core).sizes))
@@ -90,6 +92,11 @@ class ContinuousPolicy(Saved):
         return cls(kind=page["kind"], discount=page["discount"], worth=arrays["worth"], **common)
 
 
+def _check_discount(discount: float) -> None:
+    if discount is True or discount != 1:
+        check_between("discount", discount, 0, 1, "1 is allowed as well")
+
+
 def plan_continuous(
     model: ContinuousModel,
     *,
@@ -117,8 +124,7 @@ def plan_continuous(
     ValueError
         If an argument is out of range, no reward is given or learned, or the plan is too large.
     """
-    if discount != 1:
-        check_between("discount", discount, 0, 1, "1 is allowed as well")
+    _check_discount(discount)
     check_between("caution", caution, -1e-9, 1e9)
     check_is("model", model, ContinuousModel)
     schema = model.schema
@@ -141,7 +147,7 @@ def plan_continuous(
         else:
             given = None if ends is not None else model.ends
             worth = _shortest(model, predict, discount, cost, given)
-    return ContinuousPolicy(
+    made = ContinuousPolicy(
         schema=schema,
         kind=kind,
         worth=worth,
@@ -149,6 +155,8 @@ def plan_continuous(
         discount=discount,
         statement=model.statement,
     )
+    policy: ContinuousPolicy = made_of(model, made)
+    return policy
 
 
 def _on_grid(

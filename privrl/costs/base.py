@@ -178,7 +178,8 @@ class Together(PairsCost):
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
         total = lost = np.zeros(np.shape(orders))
         for part, n in _counted(self.parts):
-            total, lost = two_sum(total, lost, product_up(n, part.rdp(orders)))
+            curve = part.rdp(orders) if is_fixed(part) else curve_of(part, orders)
+            total, lost = two_sum(total, lost, product_up(n, curve))
         return sum_up(total, lost)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
@@ -352,6 +353,25 @@ def check_cost(cost: object) -> None:
             "cost must be a cost, such as those of privrl.costs or a mechanism's, got "
             f"{shown(cost)}."
         )
+
+
+def curve_of(cost: Cost, orders: ArrayLike) -> FloatArray:
+    """Return a cost's Rényi divergences at some orders, which it cannot change.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers >= 0, one for each order on the last axes.
+    """
+    points = np.array(orders)
+    points.flags.writeable = False
+    curve = as_floats("the divergences of a cost", cost.rdp(points))
+    if curve.shape[curve.ndim - points.ndim :] != points.shape or not (curve >= 0).all():
+        raise ValueError(
+            f"cost must give a Rényi divergence >= 0 for each of {points.size} orders, got "
+            f"{shown(curve)}."
+        )
+    return curve
 
 
 def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:

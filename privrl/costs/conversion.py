@@ -91,5 +91,6 @@ def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray)
             low = orders[rows, np.maximum(at - 1, 0)]
             high = orders[rows, np.minimum(at + 1, orders.shape[1] - 1)]
             orders = 1 + np.geomspace(low - 1, high - 1, 33, axis=1)
+            orders.flags.writeable = False  # or a cost could move them
             curve = rdp(orders.ravel()).reshape(orders.shape)
     return each[rows, at].reshape(epsilon.shape)

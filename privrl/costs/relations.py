@@ -54,8 +54,9 @@ class Relation:
     Raises
     ------
     ValueError
-        If an amount is zero or not finite, or a change vector is empty, or has several amounts
-        where they bound the sum: a change of one cell by all of it costs more.
+        If ``norm_only`` or ``sum_only`` names no table, an amount is zero or not finite, or a
+        change vector is empty, or has several amounts where they bound the sum: a change of one
+        cell by all of it costs more.
 
     Notes
     -----
@@ -102,6 +103,13 @@ class Relation:
             (table, tuple(tuple(float(m) for m in vector) for vector in vectors))
             for table, vectors in tables.items()
         )
+        known, bounds = dict(frozen), (("norm_only", norm_only), ("sum_only", sum_only))
+        for argument, names in bounds:
+            if isinstance(names, str) or not all(each in known for each in names):
+                raise ValueError(
+                    f"{argument} must be a collection of names of tables, of "
+                    f"{', '.join(map(repr, known))}, got {shown(names)}."
+                )
         for table, vectors in frozen:
             for vector in vectors:
                 wrong = [m for m in vector if not math.isfinite(m) or m == 0]
@@ -116,6 +124,7 @@ class Relation:
                         f"a change vector of tables[{shown(table)}], which is in sum_only, must "
                         f"have one amount, got {shown(vector)}; give the sum of all sizes."
                     )
+        check_truth("covers_arrival", covers_arrival)
         if convex_from is not None:
             check_positive("convex_from", convex_from)
         object.__setattr__(self, "name", name)

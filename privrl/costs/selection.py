@@ -59,6 +59,7 @@ from privrl.costs.base import (
     Cost,
     PairsCost,
     check_cost,
+    curve_of,
     is_fixed,
     pure_ratio,
 )
@@ -223,7 +224,7 @@ class SelectionCost(PairsCost):
         """Return the divergence as a function of orders; evaluates the trial's cost once."""
         if self.trials == 1:
             return self.trial.rdp
-        rdp = np.asarray(self.trial.rdp(_ORDERS), np.float64)
+        rdp = curve_of(self.trial, _ORDERS)
         more = _ORDERS - 1
         farthest = 2 * _farthest_apart(self.trial, 1 / self.trials, more)
         log_mean = math.log(self.trials)
@@ -264,6 +265,7 @@ def _farthest_apart(trial: Cost, share: float, more: FloatArray) -> FloatArray:
     """Return the supremum over events, divided by ``λ − 1``, for each ``more = λ − 1``."""
     # Any epsilons >= 0 give lines that hold; these are where they matter.
     losses = np.minimum(_PLACES * min(float(trial.epsilon(_SMALL_DELTA)), _STEEPEST), _STEEPEST)
+    losses.flags.writeable = False  # or a cost could move them, as orders
     deltas = np.asarray(trial.delta(losses), np.float64)
     ratios = np.exp(losses)
     # p' <= offset + slope * p, with slopes from large to small; the last one says p' <= 1.

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from privrl.files import sharing
 from privrl.files.plain import parse_json
+from privrl.files.shown import shown
 
 try:
     import fcntl
@@ -40,6 +41,8 @@ Write = Callable[[BinaryIO], object]
 
 #: The cost of a release, next to the released files.
 STATEMENT = "release.json"
+#: In the header of the SQLite file of a ledger: "PrLG".
+LEDGER = 0x5072_4C47
 #: How names of Parquet files end.
 PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
@@ -97,13 +100,27 @@ def check_replaced(path: Path) -> None:
     Raises
     ------
     ValueError
-        If it is a folder, a device or a pipe.
+        If it is a folder, a device, a pipe or a ledger.
     """
     if os.path.lexists(path) and not (path.is_symlink() or path.is_file()):
         raise ValueError(
             f"{path.name} must be a file if it is to be written over, got {str(path)!r}, which is "
             "a folder, a device or a pipe; choose another place."
         )
+    if path.is_file() and not path.is_symlink() and _is_ledger(path):
+        raise ValueError(
+            f"{path.name} must be another file: {str(path)!r} is a ledger, and what was spent "
+            "would be lost; choose another name."
+        )
+
+
+def _is_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:  # it cannot be read, but perhaps replaced
+        return False
+    return head.startswith(b"SQLite format 3\0") and head[68:] == LEDGER.to_bytes(4, "big")
 
 
 def check_folder(out: Path, name: str = "out") -> None:
@@ -293,29 +310,33 @@ def statement_text(statement: dict[str, Any]) -> bytes:
 
 
 def check_stated(path: Path, content: bytes) -> None:
-    """Check that a released file is the one that `STATEMENT` next to it describes.
+    """Check that a released file is the one that statements next to it describe.
 
     Raises
     ------
     ValueError
-        If the statement is unreadable or has another digest for this name. A missing statement,
+        If a statement is unreadable or has another digest for this name. A missing statement,
         or one that does not name the file, passes.
     """
-    try:
-        said = parse_json(read_bytes(path.with_name(STATEMENT)).decode())
-    except FileNotFoundError:
-        return
-    except ValueError as error:
-        raise ValueError(f"{STATEMENT} next to it must be a valid statement: {error}") from None
-    digests = said.get(_DIGESTS) if isinstance(said, dict) else None
-    if not isinstance(digests, dict) or path.name not in digests:
-        return
     digest = _digest(content)
-    if digests[path.name] != digest:
-        raise ValueError(
-            f"must be the file that {STATEMENT} next to it describes, with SHA-256 "
-            f"{digests[path.name]}, got {digest}; get or make both again, or move {STATEMENT}."
-        )
+    for name in sharing.STATEMENTS:
+        try:
+            said = parse_json(read_bytes(path.with_name(name)).decode())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            if name != STATEMENT:  # other programs have files of these names
+                continue
+            if isinstance(error, OSError):
+                raise
+            raise ValueError(f"{name} next to it must be a valid statement: {error}") from None
+        digests = said.get(_DIGESTS) if isinstance(said, dict) else None
+        if isinstance(digests, dict) and digests.get(path.name, digest) != digest:
+            raise ValueError(
+                f"must be the file that {name} next to it describes, with SHA-256 "
+                f"{shown(digests[path.name])}, got {digest}; get or make both again, or move "
+                f"{name}."
+            )
 
 
 def _write(path: Path, write: Write) -> None:

@@ -150,10 +150,9 @@ def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
     guarantee = statement.get("guarantee")
     if not isinstance(guarantee, Mapping):
         return judge_alone(name)
-    epsilons = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
     return judge(
         name,
-        private=any(isinstance(each, int | float) for each in epsilons),
+        private=any(_is_amount(guarantee.get(entry)) for entry in ("epsilon", "epsilon_delta")),
         randomness=guarantee.get("randomness"),
         caveats=guarantee.get("caveats"),
     )
@@ -240,9 +239,45 @@ def verdicts_of(statement: object) -> dict[str, Verdict]:
             "the cost of the files."
         )
     digests, flags = statement.get("sha256"), statement.get(_FLAGS)
-    if not isinstance(digests, dict) or not isinstance(flags, dict) or set(digests) != set(flags):
+    if (
+        not isinstance(digests, dict)
+        or not isinstance(flags, dict)
+        or set(digests) != set(flags)
+        or not all(isinstance(digest, str) for digest in digests.values())
+    ):
         raise ValueError("must have a digest and a verdict for each file.")
+    if not isinstance(statement.get("shareable"), bool):
+        raise ValueError("must have an entry shareable, true or false.")
+    _check_guarantee(statement.get("guarantee"))
     return {name: _stricter(name, flags[name], statement) for name in flags}
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _check_guarantee(guarantee: object) -> None:
+    """Check that the guarantee of a statement, if it has one, has amounts that can be promised.
+
+    Raises
+    ------
+    ValueError
+        If an amount is out of range, or the relation or the divergence of an order is missing.
+    """
+    if not isinstance(guarantee, Mapping):
+        return
+    said = {entry: guarantee.get(entry) for entry in ("epsilon", "epsilon_delta", "delta", "order")}
+    for entry, amount in said.items():
+        if amount is not None and not _is_amount(amount):
+            raise ValueError(f"must state {entry} as a number >= 0, got {shown(amount)}.")
+    if said["delta"] is not None and said["delta"] >= 1:
+        raise ValueError(f"must state delta below 1, got {shown(said['delta'])}.")
+    if said["order"] is not None and (said["order"] <= 1 or said["epsilon"] is None):
+        raise ValueError("must state an order above 1, with its divergence as epsilon.")
+    for entry in ("relation", "unit"):
+        text = guarantee.get(entry, "none" if entry == "unit" else None)
+        if not isinstance(text, str) or not text:
+            raise ValueError(f"must state {entry} as a text, got {shown(text)}.")
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:

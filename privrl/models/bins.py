@@ -7,6 +7,8 @@ the released counts. Give this a part of the budget, and the model the rest:
     bins = discretise(frame, {"age": (0, 100)}, target=RenyiDP(2, 0.1), rng=rng)
     model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=RenyiDP(2, 0.9))
 
+The model's file states its own part, as if its schema were public: add what the bins cost.
+
 The relation is `ReplaceRecord`, so the number of records is public.
 """
 

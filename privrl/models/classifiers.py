@@ -34,6 +34,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
+from privrl.files.chosen import check_alone
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -86,7 +87,6 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
-    _is_chosen = False  # among several, or a part of one that was
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -321,11 +321,11 @@ class SavedClassifier(Saved, Classifier):
             If parameters are others than at the fit, or it was chosen among several.
         """
         check_is_fitted(self, "classes_")
-        if self._is_chosen:
-            raise ValueError(
-                "a classifier that was chosen among several must not be saved alone, without what "
-                "the choice cost; copy the file of privrl classify --choose."
-            )
+        check_alone(self)
+        return self.plain()
+
+    def plain(self) -> dict[str, Any]:
+        """Return the same of a classifier that may be chosen, for a file that says so."""
         public: Public = self._public
         domain = self._domain()
         labels = public.labels if self.classes is None else class_labels(domain, self.classes)

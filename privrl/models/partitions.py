@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl.data.logs.partitions import OnCluster
+from privrl.data.logs.partitions import OnCluster, digests_of, unchanged_table
 from privrl.data.logs.sources import parquet_files, parquet_table
 from privrl.data.schema import Column, Schema
 from privrl.numerics.checks import check_is
@@ -127,7 +127,11 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
     # Types are refused here, where no row is near.
     schema.encode(parquet_table(files[0], schema.names).slice(0, 0))
     nothing_yet = PartitionedRecords(schema, client, ())
-    parts = tuple(nothing_yet.submit(_read, each, schema) for each in files)
+    digests = digests_of(nothing_yet, files)
+    parts = tuple(
+        nothing_yet.submit(_read, each, digest, schema)
+        for each, digest in zip(files, digests, strict=True)
+    )
     records = PartitionedRecords(schema, client, parts)
     records.summed(_length)  # errors in a part show up now
     return records
@@ -140,8 +144,8 @@ class _Cells:
     codes: IntArray
 
 
-def _read(path: Path, schema: Schema) -> _Cells:
-    codes = schema.encode(parquet_table(path, schema.names))
+def _read(path: Path, digest: str, schema: Schema) -> _Cells:
+    codes = schema.encode(unchanged_table(path, digest, schema.names))
     largest = max((column.size for column in schema.columns.values()), default=1)
     return _Cells(codes.astype(np.min_scalar_type(largest)))
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from privrl.costs.relations import ReplaceRecord
+from privrl.accounting.ledger_file import relation_key
+from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, judge
@@ -129,10 +130,28 @@ def classifier_verdict(*, private: bool, randomness: str | None, learned: bool) 
 SPENT = ("relation", "mechanism", "sizes", "alpha")
 
 
+def relation_in_file(relation: Relation, known: Mapping[str, Relation]) -> str:
+    """Return the name of a relation, by which a file is read again.
+
+    Raises
+    ------
+    ValueError
+        If it is none of those known, whatever its name: the file would state another cost.
+    """
+    same = known.get(str(relation))
+    if same is None or relation_key(relation) != relation_key(same):
+        raise ValueError(
+            f"relation must be one of {listed(known)} as privrl defines it, for a file has its "
+            f"name alone, got another one, {shown(str(relation))}."
+        )
+    return str(relation)
+
+
 def plain_spent(mechanism: TablesMechanism) -> dict[str, Any]:
-    """Return what was spent on tables, as `mechanism_of` reads it."""
+    """Return what was spent on tables, as `mechanism_of` reads it; raise as `relation_in_file`."""
+    known = ReplaceRecord()
     return {
-        "relation": str(mechanism.relation),
+        "relation": relation_in_file(mechanism.relation, {str(known): known}),
         "mechanism": mechanism.mechanism,
         "sizes": list(mechanism.sizes),
         "alpha": mechanism.alpha,

@@ -107,6 +107,14 @@ def plain_array(name: str, values: object) -> NDArray[Any]:
     return np.asarray(values)
 
 
+def plain_float(name: str, value: Any) -> float:
+    """Return a number as a float; what is masked would become NaN with a warning, and is refused.
+
+    Other errors are those of ``float``, and may show the value.
+    """
+    return float(plain_array(name, value) if isinstance(value, np.ndarray) else value)
+
+
 def _is_masked(values: object) -> bool:
     if isinstance(values, np.ndarray):
         return hasattr(values, "mask")  # numpy.ma's, and other packages'

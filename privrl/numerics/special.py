@@ -30,6 +30,7 @@ _INVERSE_FACTORIALS = tuple(1 / math.factorial(k) for k in range(2, 15))
 _SHIFT = 8  # from here on ten terms of Stirling's series are exact to 1e-17
 _STEPS = np.arange(float(_SHIFT))[:, None]
 _CHUNK = 4000  # numbers at once, whose arrays stay in a processor's cache
+_lgamma = np.frompyfunc(math.lgamma, 1, 1)  # as precise as SciPy's, which is slow to import
 _VAST = 1e50  # from here on the gamma function of the sum outweighs all else
 
 
@@ -186,7 +187,8 @@ def lgamma_excess(a: ArrayLike) -> FloatArray:
     with np.errstate(over="ignore"):  # in a denominator
         series = np.log(2 * np.pi / large) / 2 + _polynomial(_STIRLING, 1 / large**2) / large
     little = np.minimum(a, _SHIFT)
-    return np.where(a < _SHIFT, special.gammaln(little) - little * np.log(little) + little, series)
+    logs = np.asarray(_lgamma(little), np.float64)
+    return np.where(a < _SHIFT, logs - little * np.log(little) + little, series)
 
 
 def digamma_excess(a: ArrayLike) -> FloatArray:

@@ -8,22 +8,17 @@ rest. How that chance is distributed over states is estimated from the noisy tab
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.offline.design import BEHAVIOUR
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 
-_PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
 _MOST_STEPS = 2**40  # more than anybody has, and an integer of NumPy
-_BEYOND: Final = 0.05  # how far chances are from the model's
-_POINTS: Final = 24  # of the grid of a leader's chance
-_ITERATIONS: Final = 30
-_SQUARES: Final = (0.3, 0.3)  # mean and deviation of the excess of squared chances, beforehand
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +80,7 @@ def usual_steps(facts: LogFacts) -> int:
 
     With fewer steps, each has less noise. The number is half of the mean length of a trajectory.
     """
-    return int(min(np.ceil(_PART * facts.episodes * facts.steps), _MOST_STEPS))
+    return int(min(np.ceil(BEHAVIOUR.part * facts.episodes * facts.steps), _MOST_STEPS))
 
 
 def release_visits(
@@ -152,7 +147,7 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     chances = mean / mean.sum(axis=1, keepdims=True)
     # What the table shows beyond leaders, where noise and chance leave it clear.
     off = (noise / visits) ** 2 + 0.25 / visits
-    part = 1 / (1 + (off / _BEYOND**2) ** 2)[:, None]
+    part = 1 / (1 + (off / BEHAVIOUR.beyond**2) ** 2)[:, None]
     shown = np.where(allowed, chances + part * (table / visits[:, None] - chances), 0.0)
     chances = np.maximum(shown, 1e-9 * allowed)
     chances /= chances.sum(axis=1, keepdims=True)
@@ -194,8 +189,8 @@ def _excess(
     """
     even = 1 - float(np.average(1 / allowed.sum(axis=1), weights=visits))
     found, off = (each / max(even, 1e-9) for each in squares_beyond(table, noise, allowed, visits))
-    share = _SQUARES[1] ** 2 / (_SQUARES[1] ** 2 + off**2)
-    skew = float(np.clip(_SQUARES[0] + share * (found - _SQUARES[0]), 0.0, 1.0))
+    share = BEHAVIOUR.excess[1] ** 2 / (BEHAVIOUR.excess[1] ** 2 + off**2)
+    skew = float(np.clip(BEHAVIOUR.excess[0] + share * (found - BEHAVIOUR.excess[0]), 0.0, 1.0))
     return skew, off * math.sqrt(share)
 
 
@@ -208,7 +203,7 @@ def _leaders(
     """
     number = allowed.sum(axis=1)
     even = 1 / number
-    chance = even + (1 - even) * np.linspace(0, 1, _POINTS)[:, None]
+    chance = even + (1 - even) * np.linspace(0, 1, BEHAVIOUR.points)[:, None]
     other = np.where(number > 1, (1 - chance) / np.maximum(number - 1, 1), 0.0)
 
     def fit(expected: FloatArray) -> FloatArray:
@@ -217,25 +212,25 @@ def _leaders(
         law: FloatArray = -np.abs(table - expected[:, None]) / scale - np.log(scale)
         return law
 
-    score = np.empty((_POINTS, *table.shape))
-    for k in range(_POINTS):
+    score = np.empty((BEHAVIOUR.points, *table.shape))
+    for k in range(BEHAVIOUR.points):
         lead, rest = fit(chance[k] * visits), fit(other[k] * visits)
         whole = np.where(allowed, rest, 0.0).sum(axis=1, keepdims=True)
         score[k] = np.where(allowed, whole + lead - rest, -np.inf)
     score -= score.max(axis=(0, 2), keepdims=True)
     like = np.exp(score) / number[:, None]
     per_point = like.sum(axis=2)
-    weight = np.full(_POINTS, 1 / _POINTS)
+    weight = np.full(BEHAVIOUR.points, 1 / BEHAVIOUR.points)
     # States that are hardly visited tell little, and would count as much as others.
     tells = np.minimum(1.0, visits / np.median(visits))
-    for _ in range(_ITERATIONS):
+    for _ in range(BEHAVIOUR.iterations):
         post = per_point * weight[:, None]
         weight = (post / post.sum(axis=0) * tells).sum(axis=1)
         weight /= weight.sum()
     # Tilted: where noise is loud, likelihoods alone find leaders that are not there.
-    square = np.linspace(0, 1, _POINTS) ** 2
+    square = np.linspace(0, 1, BEHAVIOUR.points) ** 2
     low, high = -60.0, 60.0
-    for _ in range(_ITERATIONS):
+    for _ in range(BEHAVIOUR.iterations):
         tilted = weight * np.exp((low + high) / 2 * (square - 0.5)) + 1e-300
         post = per_point * tilted[:, None]
         mean = float(np.average(square @ post / post.sum(axis=0), weights=visits))

@@ -14,23 +14,14 @@ from privrl.data.logs import Log
 from privrl.data.logs.log import CUT, LogSpace
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.offline.facts import CHOSEN, DEVIATIONS, Estimate, LogFacts, estimate
+from privrl.offline.design import COUNTS, FACTS
+from privrl.offline.facts import Estimate, LogFacts, estimate
 from privrl.offline.persons import Added, PersonStream
 from privrl.samplers.noisy_counts import NoisyPosterior
 
-_POINTS: Final = 11  # of the range of rewards, between which each is split
 _NEXT: Final = 2.0**-30  # of the largest reward: less is no difference between two
-_TRANSITIONS: Final = 2 / 3  # of the budget, the rest is for rewards
-_STARTS: Final = 0.03  # of the budget
-_SIZES: Final = 0.02  # of the budget, for how large persons are
-_HARDLY: Final = 2.5  # deviations of noise
-_PART: Final = 0.1  # a next state of that chance
-_SHOWS: Final = 2.0  # has to show in so many deviations of the noise
-_DENSE: Final = 20.0  # times that
-_OFTEN: Final = 100.0  # steps of each state and action, whatever the noise
 LARGEST: Final = 2**22  # cells of a table
 LONGEST: Final = 2**27  # entries of a plan for each step and state
-_LONG: Final = 2.0  # times the mean size of a person: what is counted of one
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +69,12 @@ def counts_show(
         return False
     steps = facts.episodes * facts.steps
     size = steps if stream.sums else 2 * min(steps, n_pairs)
-    seen = _SHOWS * stream.noise / stream.unit(_TRANSITIONS, size)
+    seen = COUNTS.shows * stream.noise / stream.unit(COUNTS.transitions, size)
     visits, pairs = facts.persons * steps, n_pairs if allowed is None else int(allowed.sum())
     by_outcome = log.step_rewards[0] == log.step_rewards[1]
     if by_outcome and isinstance(stream.cost, LaplaceCost):
-        return visits >= _DENSE * max(seen, 1.0) * n_cells
-    return visits >= max(seen * min(n_cells, pairs / _PART), _OFTEN * pairs)
+        return visits >= COUNTS.dense * max(seen, 1.0) * n_cells
+    return visits >= max(seen * min(n_cells, pairs / COUNTS.part), COUNTS.often * pairs)
 
 
 def release_counts(
@@ -110,14 +101,14 @@ def release_counts(
     grid = _grid(*log.reward_range)
     shape, points = (log.n_states, log.n_actions), len(grid)
     size = _mean_size(stream, log, facts)
-    bound = float(np.ceil(_LONG * size))
-    rest = share - _STARTS - _SIZES
+    bound = float(np.ceil(COUNTS.long * size))
+    rest = share - COUNTS.starts - COUNTS.sizes
     by_outcome = log.step_rewards[0] == log.step_rewards[1]  # then counts tell what was earned
-    of_moves = rest if by_outcome else rest * _TRANSITIONS
+    of_moves = rest if by_outcome else rest * COUNTS.transitions
     units = (
         stream.unit(of_moves, bound),
         stream.unit(of_moves if by_outcome else rest - of_moves, bound),
-        stream.unit(_STARTS, log.most_episodes ** (1 if stream.sums else 2)),
+        stream.unit(COUNTS.starts, log.most_episodes ** (1 if stream.sums else 2)),
     )
 
     def starts(part: Log, _: FloatArray) -> Added:
@@ -159,7 +150,7 @@ def _by_outcome(
     log: LogSpace, transition: FloatArray, noise: float, grid: FloatArray
 ) -> FloatArray:
     """Return how often each reward was earned where outcomes alone tell, from what left."""
-    shown = np.where(transition > _HARDLY * noise, transition, 0.0)
+    shown = np.where(transition > COUNTS.shown * noise, transition, 0.0)
     often = np.concatenate(
         [shown[..., log.n_states :], shown[..., : log.n_states].sum(axis=-1, keepdims=True)],
         axis=-1,
@@ -177,7 +168,7 @@ def _grid(low: float, high: float) -> FloatArray:
     """Return the points that rewards are split between, of which no two are the same float."""
     size = max(abs(low), abs(high))
     if high - low > size * _NEXT:
-        return np.linspace(low, high, _POINTS)
+        return np.linspace(low, high, COUNTS.points)
     return np.array([low, low + max(1.0, 2 * size * _NEXT)])  # they are as good as alike
 
 
@@ -200,7 +191,7 @@ def _counted(part: Log, bound: float = np.inf) -> BoolArray:
 def _mean_size(stream: PersonStream, log: LogSpace, facts: LogFacts) -> float:
     """Return how many steps are counted of a person, in the mean: released."""
     most = float(min(log.most_episodes * log.most_steps, log.n_states * log.n_actions))
-    unit = stream.unit(_SIZES, 1)
+    unit = stream.unit(COUNTS.sizes, 1)
 
     def sizes(part: Log, _: FloatArray) -> Added:
         n = part.n_persons
@@ -223,7 +214,7 @@ def belief_of(
     deviation = np.full(n_states + 1, counts.noise[0])
     ended = counts.transition[..., n_states:]
     if n_outcomes > 1:  # several together have the noise of several: what is hardly more is none
-        ended = np.where(ended > _HARDLY * counts.noise[0], ended, 0.0)
+        ended = np.where(ended > COUNTS.shown * counts.noise[0], ended, 0.0)
     over = ended.sum(axis=-1, keepdims=True)
     table = np.concatenate([counts.transition[..., :n_states], over], axis=-1)
     if not n_outcomes and counts.noise[0]:
@@ -305,14 +296,14 @@ def value_in_counts(
         float(start @ off**2) / n_starts + float(off @ off) * (counts.noise[2] / n_starts) ** 2
     )
     variance = np.where(known, variance, 0.0)
-    bound = DEVIATIONS * math.sqrt(float(variance.sum() + of_start))
+    bound = FACTS.deviations * math.sqrt(float(variance.sum() + of_start))
     chosen_for = float(largest_of(known.sum(axis=1)) @ np.sqrt(variance).sum(axis=1))
     value, possible = float(start @ first), log.return_range()
     plan = _Plan(rows, reward, ends, action)
     low, high = log.step_rewards
     least = float(start @ plan.at_an_end(np.where(hidden < 1, 0.0, 1.0), low, np.min))
     most = float(start @ plan.at_an_end(hidden, high, np.max))
-    below = max(CHOSEN * bound, bound + chosen_for) + max(value - least, 0.0)
+    below = max(FACTS.chosen * bound, bound + chosen_for) + max(value - least, 0.0)
     return estimate(value, below, bound + max(most - value, 0.0), possible)
 
 
@@ -333,7 +324,7 @@ def _hidden(counts: ReleasedCounts, rows: FloatArray, known: BoolArray) -> float
     number = cells.size - len(of_shown)
     by_noise = 0.5 * math.exp(-math.sqrt(2) * least) * (least + math.sqrt(0.5)) * number
     beyond = float(cells.sum() - of_shown.sum()) + noise * by_noise
-    beyond += DEVIATIONS * noise * math.sqrt(number)
+    beyond += FACTS.deviations * noise * math.sqrt(number)
     whole = max(float(of_shown.sum()) + beyond, 1.0)
     return min(max(beyond / whole, 0.0), 1.0)
 

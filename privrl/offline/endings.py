@@ -7,23 +7,16 @@ transitions.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT, LogSpace
 from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.offline.design import ENDINGS
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
-
-_FREQUENT: Final = 0.2  # of a budget, paid for the cell of an outcome that is frequent
-_AGAINST: Final = 0.1  # of a cell, with which frequent outcomes count against the rarest
-_REWARDS: Final = 0.2  # of what is left, for rewards on the way
-_ITERATIONS: Final = 4
-_DOUBT: Final = 2.5  # deviations of noise that a next state has to be above
-_EFFECT: Final = 0.15  # of the deviation of what ends a step: how much actions differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +68,7 @@ def release_endings(
     shape, sums = (n_states, n_actions, n_outcomes), stream.sums
     chances = allowed / allowed.sum(axis=1, keepdims=True) if chances is None else chances
     rare = int(np.argmin(facts.outcomes))
-    paid = np.array([share if k == rare else share * _FREQUENT for k in range(n_outcomes)])
+    paid = np.array([share if k == rare else share * ENDINGS.frequent for k in range(n_outcomes)])
     # How it ended: outcomes exclude each other, so one release has a table for each of them. In
     # that of the rarest one the others count a little, negatively: more tells actions apart than
     # what was rare, and there it is heard with the least noise.
@@ -86,7 +79,7 @@ def release_endings(
         outcome, person = part.next_state[last] - n_states, part.person[last]
         cell = (part.state[last] * n_actions + part.action[last]) * n_outcomes
         others = outcome != rare
-        against = np.full(int(others.sum()), -_AGAINST * units[rare])
+        against = np.full(int(others.sum()), -ENDINGS.against * units[rare])
         return Added(
             np.concatenate([person, person[others]]),
             np.concatenate([cell + outcome, cell[others] + rare]),
@@ -110,12 +103,12 @@ def release_endings(
 
     moved = stream.update(onwards, (n_states + 1) * n_states)
     moved = moved.reshape(n_states + 1, n_states)
-    moved = np.where(moved > _DOUBT * stream.noise, moved, 0.0)
-    heard = np.where(np.arange(n_outcomes) == rare, 0.0, 1 - _FREQUENT - _AGAINST)
+    moved = np.where(moved > ENDINGS.doubt * stream.noise, moved, 0.0)
+    heard = np.where(np.arange(n_outcomes) == rare, 0.0, 1 - ENDINGS.frequent - ENDINGS.against)
     chance_heard, counted = np.ones(n_states), ended.copy()
-    counted[..., rare] += _AGAINST * np.delete(ended, rare, axis=-1).sum(axis=-1)
+    counted[..., rare] += ENDINGS.against * np.delete(ended, rare, axis=-1).sum(axis=-1)
     by_frequency = [*(k for k in range(n_outcomes) if k != rare), rare]
-    for _ in range(_ITERATIONS):
+    for _ in range(ENDINGS.iterations):
         flows = moved / chance_heard
         into = np.maximum(flows.sum(axis=0), 1e-9)
         rows = flows + into / into.sum() * max(stream.noise, 1e-9)
@@ -129,7 +122,7 @@ def release_endings(
         ends, counted = np.zeros(shape), ended.copy()
         for k in by_frequency:
             if k == rare:
-                counted[..., k] += _AGAINST * visits * ends.sum(axis=-1)
+                counted[..., k] += ENDINGS.against * visits * ends.sum(axis=-1)
             ends[..., k] = _hazard(counted[..., k], visits, visits_of_state, allowed, noise[k])
         ends *= np.minimum(1.0, 0.98 / np.maximum(ends.sum(axis=-1, keepdims=True), 1e-9))
         chance_heard = _heard(ends, rows[:-1], chances, heard)
@@ -172,7 +165,7 @@ def _step_rewards(stream: PersonStream, log: LogSpace, facts: LogFacts) -> Float
     def earned(part: Log, left: FloatArray) -> Added:
         # Sums of what was above the least, and how often: half of the part for each.
         pairs = part.state * part.n_actions + part.action
-        room = left * _REWARDS / 2
+        room = left * ENDINGS.rewards / 2
         length = np.bincount(part.person, minlength=part.n_persons)
         each = ((room if sums else np.sqrt(room)) / length)[part.person]
         above = (part.step_reward - low) / (high - low)
@@ -206,7 +199,9 @@ def _hazard(
     of_states = overall + expected(total / of_state - overall, variance, 0.7 * overall)
     deviation = np.where(allowed, ended / visits - (total / of_state)[:, None], 0.0)
     of_cell = (spread * visits + noise**2) / visits**2
-    prior = Spread(cell=_EFFECT * spread**0.5, action=_EFFECT / 3 * spread**0.5, state=0.0)
+    prior = Spread(
+        cell=ENDINGS.effect * spread**0.5, action=ENDINGS.effect / 3 * spread**0.5, state=0.0
+    )
     effects = action_effects(deviation, of_cell, allowed, prior)
     shown = of_states[:, None] + effects + expected(deviation - effects, of_cell, prior.cell)
     return np.clip(np.where(allowed, shown, of_states[:, None]), 0.0, 0.9)

@@ -36,13 +36,12 @@ from privrl.numerics.checks import check_between, check_is, plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.design import EVALUATION
 from privrl.offline.persons import Added, PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
 
 Method = Literal["last", "steps"]
 
-_COUNT: Final = 0.05  # of the budget, for how many persons and episodes there are
-_SQUARES: Final = 0.15  # of the budget, where squares cost something
 _FAR: Final = 700.0  # logarithm of the largest weight
 
 
@@ -216,13 +215,13 @@ class _Sums:
             each = np.diff(part.person_starts) / per_person
             return np.array([np.ones(part.n_persons), each][:n_counts])
 
-        counts = self._update(of_persons, n_counts, _COUNT / n_counts)
+        counts = self._update(of_persons, n_counts, EVALUATION.count / n_counts)
         self.persons = max(float(counts[0]), 0.0)
         self._episodes = min(
             max(float(counts[-1]) * self._per_person, self.persons, 1.0),
             max(self.persons, 1.0) * self._per_person,
         )
-        self._count_noise = self._of_whole * self._per_person * n_counts / _COUNT
+        self._count_noise = self._of_whole * self._per_person * n_counts / EVALUATION.count
 
     def _update(self, amounts: Callable[[Log], FloatArray], n_rows: int, unit: float) -> FloatArray:
         """Return a noisy sum over persons of each of some rows of amounts, in its own units."""
@@ -242,8 +241,8 @@ class _Sums:
 
     def release(self, weighing: "_Weighing", *, clipped: bool) -> None:
         """Release the sums, in parts of what a person can add at the most."""
-        for_squares = 0.0 if self._simple or clipped else _SQUARES
-        unit = 1 - _COUNT - for_squares
+        for_squares = 0.0 if self._simple or clipped else EVALUATION.squares
+        unit = 1 - EVALUATION.count - for_squares
         high, low = self._high, self._low = self._update(weighing.added, 2, unit).tolist()
         self._noise = self._of_whole / unit
         self._largest = weighing.largest
@@ -254,7 +253,9 @@ class _Sums:
         noise = self._noise * math.hypot(ahead, behind)
         if not clipped:
             smaller = partial(weighing.smaller, place=self.place)
-            unit = 1 - _COUNT if self._simple else min(1 - _COUNT, 4 * for_squares)
+            unit = (
+                1 - EVALUATION.count if self._simple else min(1 - EVALUATION.count, 4 * for_squares)
+            )
             squares -= float(self._update(smaller, 1, unit)[0])
             noise = math.hypot(noise, self._of_whole / unit)
         self._squares = max(squares, 0.0) + noise / 2 + max(ahead, behind)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -10,10 +9,8 @@ from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.files.html import InHtml
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.design import FACTS
 from privrl.offline.persons import Added, PersonStream
-
-CHOSEN: Final = 2.0  # times as far below, where it is the largest of many noisy values
-DEVIATIONS: Final = 2.2  # on each side of 95 in 100, of normal laws and of Laplace's
 
 
 @dataclass(frozen=True)
@@ -44,9 +41,6 @@ def estimate(value: float, below: float, above: float, possible: tuple[float, fl
     bounds = value - below, value, value + above
     lower, inside, upper = (float(min(max(each, low), high)) for each in bounds)
     return Estimate(inside, lower, upper)
-
-
-SHARE: Final = 0.02  # of the budget
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
     used = {name: largest for name, largest in most.items() if not known.get(name)}
     sizes = [n_outcomes if name == "outcomes" else 1 for name in used]
     starts = dict(zip(used, np.cumsum([0, *sizes]).tolist(), strict=False))
-    unit = stream.unit(SHARE, len(used))
+    unit = stream.unit(FACTS.share, len(used))
 
     def adds(part: Log, _: FloatArray) -> Added:
         facts = _facts_of(part)
@@ -152,13 +146,13 @@ def _done(
     # Who was logged: steps vary as much as they may, and all episodes of a person alike.
     by_chance = math.sqrt(max(float(outcomes @ worth**2 - (outcomes @ worth) ** 2), 0.0))
     by_chance += math.sqrt(max((high - step_reward) * (step_reward - low), 0.0))
-    off = DEVIATIONS * math.hypot(
+    off = FACTS.deviations * math.hypot(
         by_chance / math.sqrt(persons),
         noise * log.most_episodes * math.sqrt(float((worth**2).sum())),
         noise * log.most_episodes * max(map(abs, (low, high))),
     )
     # What sums are divided by is noisy too.
-    doubt = min(DEVIATIONS * noise * log.most_episodes, 0.999)
+    doubt = min(FACTS.deviations * noise * log.most_episodes, 0.999)
     ends = [(earned + sign * off) / (1 + way * doubt) for sign in (-1, 1) for way in (-1, 1)]
     return estimate(earned, earned - min(ends), max(ends) - earned, log.return_range())
 

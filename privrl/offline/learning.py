@@ -10,7 +10,7 @@ last table need not: in each state its largest sum is voted for.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,41 +18,13 @@ from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.behaviour import counted_steps, positive, usual_steps
+from privrl.offline.design import FACTS, LEARNING, POPULARITY
 from privrl.offline.evaluation import evaluated, weights_of
-from privrl.offline.facts import DEVIATIONS, SHARE, Estimate, Task, estimate
+from privrl.offline.facts import Estimate, Task, estimate
 from privrl.offline.persons import Added, Adds
-from privrl.offline.popularity import EVEN, Look, Other, Popularity, Skew, returns_ahead
+from privrl.offline.popularity import Look, Other, Popularity, Skew, returns_ahead
 from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
-
-_MOMENTS: Final = 0.01  # of the budget, for how large differences are
-_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left,
-_SUPPORT: Final = 0.1  # and where it also tells which actions there are
-_EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
-_IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
-_OF_STATES: Final = 1.5  # times that: how much states differ
-_STEP: Final = 2.0  # how far values move, times what one step ahead says
-_MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
-_NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
-_FAINT: Final = 0.02  # signal to noise below which nothing is better than uniform actions,
-_HARMFUL: Final = 0.07  # and below which votes may be worse than an expert
-_WEAK: Final = 0.3  # and below which an expert is trusted unless refuted
-_SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
-# Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
-_BY_RETURNS: Final = (0.7, 2.5)
-_RETURNS: Final = 0.12  # of the budget, for them,
-_AFTER: Final = (0.15,)  # rounds after them, before the last,
-_SLOPE: Final = 0.6  # and states differ by this much of what they did, when all do better
-_ROUNDS: Final = 12  # without privacy
-_UNSURE: Final = 0.2  # doubt about the skew from which more is asked
-_BADLY: Final = 0.02  # of the budget, for whether those who were treated fared badly
-_CONFIDENCE: Final = 0.98  # of each bound: both hold in 95 of 100, and squares are noisy
-_FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
-_GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
-_FUTURES: Final = 64  # of a vote
-_KEPT: Final = (0.3, 0.5, 0.7)  # of a budget, for moves: without returns, with them, chances known
-_LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
-
 
 Kind = Literal["behaviour", "vote", "rounds", "popular"]
 
@@ -183,9 +155,11 @@ class _Told:
         """
         of_vote = self._by_chance + (noise / self.visits) ** 2
         moves, gain = np.sqrt(self.left() - self.left(of_vote)), np.zeros(len(self.worth))
-        for normal in np.random.default_rng(0).standard_normal((_FUTURES, *self.worth.shape)):
+        for normal in np.random.default_rng(0).standard_normal(
+            (LEARNING.futures, *self.worth.shape)
+        ):
             after = np.where(self._allowed, self.worth + moves * normal, -np.inf)
-            gain += after.max(axis=1) / _FUTURES
+            gain += after.max(axis=1) / LEARNING.futures
         return gain
 
 
@@ -199,24 +173,26 @@ class _Learner:
         self._discount, self._allowed, self._chances = task.discount, task.allowed, task.chances
         self._shape = task.space.n_states, task.space.n_actions
         self._balanced = balanced
-        self._lean, self._spent = np.zeros(self._shape), SHARE + _MOMENTS
+        self._lean, self._spent = np.zeros(self._shape), FACTS.share + LEARNING.moments
 
     def learned(self, *, empty: bool) -> Learned:
         at_first = self._level(1.0)
         size, self._variance = self._moments(at_first)
         self._set_spread()
         strength = self._signal(0.2, size)
-        by_rounds: tuple[float, ...] = next(s for most, s in _SHARES if strength < most)
+        by_rounds: tuple[float, ...] = next(s for most, s in LEARNING.rounds if strength < most)
         if not self._stream.noise:
-            by_rounds = (1.0 / _ROUNDS,) * _ROUNDS
+            by_rounds = (1.0 / LEARNING.rounds_without_privacy,) * LEARNING.rounds_without_privacy
         action, values = np.full(self._shape[0], -1, np.intp), at_first.values
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
         faint, look = self._looked(self._signal(1.0, size, few=True), by_rounds, empty=empty)
-        even = self._balanced or (look is not None and look.skew.upper < EVEN)
-        by_returns = self._outcomes_tell() and _BY_RETURNS[0] <= strength < _BY_RETURNS[1]
+        even = self._balanced or (look is not None and look.skew.upper < POPULARITY.even)
+        by_returns = (
+            self._outcomes_tell() and LEARNING.by_returns[0] <= strength < LEARNING.by_returns[1]
+        )
         if by_returns:
-            by_rounds = _AFTER
+            by_rounds = LEARNING.after_returns
         hope = min(1.0, self._signal(1.0, size) / 2) if by_rounds else float(even)
         level = self._level(hope)
         bound = self._largest(level, size)
@@ -241,13 +217,13 @@ class _Learner:
         self, signal: float, by_rounds: tuple[float, ...], *, empty: bool
     ) -> tuple[bool, Look | None]:
         """Return whether noise hides which action is best, and a first look, where one pays."""
-        faint = signal < (_FAINT if self._balanced else _HARMFUL) or self._blind()
+        faint = signal < (LEARNING.faint if self._balanced else LEARNING.harmful) or self._blind()
         look = None
-        if empty or signal < _NOTHING:
+        if empty or signal < LEARNING.nothing:
             return faint, look
         if not self._balanced:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look("nothing" if faint else other, faint=faint or signal < _WEAK)
+            look = self._look("nothing" if faint else other, faint=faint or signal < LEARNING.weak)
             if (
                 not by_rounds
                 and (faint or look.way == "popular")
@@ -257,7 +233,12 @@ class _Learner:
         elif by_rounds and self._allowed is None:
             look = self._look("even", faint=False)
         noisy = self._stream.noise > 0
-        if look is not None and noisy and self._allowed is None and look.skew.upper < EVEN:
+        if (
+            look is not None
+            and noisy
+            and self._allowed is None
+            and look.skew.upper < POPULARITY.even
+        ):
             self._allowed = np.ones(self._shape, np.bool_)  # all show, so all are admissible
         return faint, look
 
@@ -275,7 +256,7 @@ class _Learner:
         but not by much if those who were treated fared badly.
         """
         paid = self._space.step_rewards[0] < self._space.step_rewards[1]
-        if paid or skew.doubt < _UNSURE or not self._stream.noise:
+        if paid or skew.doubt < LEARNING.unsure or not self._stream.noise:
             return False
         low, high = self._space.return_range(self._discount)
         discount, most = self._discount, self._space.most_episodes
@@ -283,11 +264,13 @@ class _Learner:
         def adds(part: Log, _: FloatArray) -> Added:
             first = part.episode_starts[:-1]
             off = 2 * (returns_ahead(part, discount)[first] - low) / (high - low) - 1
-            return Added(part.person[first], np.zeros(len(first), np.intp), off, _BADLY / most)
+            return Added(
+                part.person[first], np.zeros(len(first), np.intp), off, LEARNING.badly / most
+            )
 
         above = float(self._stream.update(adds, 1)[0])
-        self._spent += _BADLY
-        return above < -DEVIATIONS * self._stream.noise
+        self._spent += LEARNING.badly
+        return above < -FACTS.deviations * self._stream.noise
 
     def _blind(self) -> bool:
         """Return whether noise hides even the value of an expert's behaviour policy."""
@@ -322,7 +305,9 @@ class _Learner:
     def _largest(self, level: _Expected, size: float) -> float:
         """Return what a person's differences sum to, nearly all persons': their bound."""
         earned = max(map(abs, (*self._space.step_rewards, *self._space.outcome_rewards)))
-        return max(self._facts.episodes * _farthest(self._ends(level)), 1.5 * size, _LEAST * earned)
+        return max(
+            self._facts.episodes * _farthest(self._ends(level)), 1.5 * size, LEARNING.least * earned
+        )
 
     def _moments(self, level: _Expected) -> tuple[float, float]:
         """Return the mean sum of a person's differences, and the mean square of a step's."""
@@ -340,9 +325,11 @@ class _Learner:
             sums = np.bincount(part.person, weights=differences, minlength=n) / most
             squares = np.bincount(part.person, weights=differences**2, minlength=n) / most_square
             amount = np.minimum(np.concatenate([sums, squares]), 1)
-            return Added(np.tile(np.arange(n), 2), np.repeat([0, 1], n), amount, _MOMENTS / 2)
+            return Added(
+                np.tile(np.arange(n), 2), np.repeat([0, 1], n), amount, LEARNING.moments / 2
+            )
 
-        told = self._stream.update(adds, 2) / (_MOMENTS / 2) / self._facts.persons
+        told = self._stream.update(adds, 2) / (LEARNING.moments / 2) / self._facts.persons
         visits = self._facts.episodes * self._facts.steps
         size = min(max(told[0], 0.0), 1.0) * most
         square = min(max(told[1], 1e-4), 1.0) * most_square / visits
@@ -351,9 +338,9 @@ class _Learner:
     def _set_spread(self) -> None:
         deviation = np.sqrt(self._variance)
         self._spread = Spread(
-            cell=_EFFECT * deviation,
-            action=_EFFECT * _IN_ALL * deviation,
-            state=_EFFECT * _OF_STATES * deviation,
+            cell=LEARNING.effect * deviation,
+            action=LEARNING.effect * LEARNING.in_all * deviation,
+            state=LEARNING.effect * LEARNING.of_states * deviation,
         )
 
     def _signal(self, share: float, size: float, *, few: bool = False) -> float:
@@ -363,7 +350,7 @@ class _Learner:
         """
         number = np.full(*self._shape) if self._allowed is None else self._allowed.sum(axis=1)
         few = few or self._allowed is None or not self._stream.noise
-        n_cells = int((np.minimum(number, _FEW_ACTIONS) if few else number).sum())
+        n_cells = int((np.minimum(number, LEARNING.few_actions) if few else number).sum())
         of_cell = self._task.visits / n_cells
         noise = self._stream.noise * self._largest(self._level(1.0), size) / share
         deviation = np.sqrt(self._variance * of_cell + noise**2)
@@ -402,14 +389,18 @@ class _Learner:
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
     ) -> tuple[IntArray, FloatArray, Estimate]:
-        rest = 1 - self._spent - (_SUPPORT if self._allowed is None else _VISITS)
-        by_vote = self._balanced and len(shares) < _ROUNDS
-        expects, telling, step, more = level, None, _STEP, _MORE
+        rest = 1 - self._spent - (LEARNING.support if self._allowed is None else LEARNING.visits)
+        by_vote = self._balanced and len(shares) < LEARNING.rounds_without_privacy
+        expects, telling, step, more = level, None, LEARNING.step, LEARNING.more
         if by_returns:
             visits, expects, telling = self._move_to_returns(rest, level, bound)
-            rest, step, more = rest * (1 - _RETURNS), 1.0, _MORE * float(telling.part.min())
+            rest, step, more = (
+                rest * (1 - LEARNING.returns),
+                1.0,
+                LEARNING.more * float(telling.part.min()),
+            )
         else:
-            visits = self._release_visits(rest, level, bound, _KEPT[0])
+            visits = self._release_visits(rest, level, bound, LEARNING.kept[0])
         allowed = self._allowed
         assert allowed is not None
         least, centre = bound, float(level.values[0])
@@ -455,11 +446,15 @@ class _Learner:
         episodes = self._facts.persons * self._facts.episodes
         gained = float((often * np.where(action >= 0, gain, 0.0)).sum()) / episodes
         off = float(np.sqrt((often**2 * told.left()[chosen]).sum())) / episodes
-        done, (low, high) = self._facts.done, _GAINS
+        done, (low, high) = self._facts.done, LEARNING.gains
         if not self._balanced:
             return self._unsure(done.value + gained)
-        below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gained)
-        above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gained)
+        below = math.hypot(done.value - done.lower, FACTS.deviations * off) + (1 - low) * abs(
+            gained
+        )
+        above = math.hypot(done.upper - done.value, FACTS.deviations * off) + (high - 1) * abs(
+            gained
+        )
         return estimate(done.value + gained, below, above, self._space.return_range())
 
     def _weighed(self, action: IntArray) -> Estimate:
@@ -472,7 +467,9 @@ class _Learner:
             return self._unsure(self._facts.done.value)
         ratio = weights_of(action[None], self._chances)
         rest = 1 - self._spent
-        found = evaluated(self._stream, self._space, ratio, confidence=_CONFIDENCE, share=rest)
+        found = evaluated(
+            self._stream, self._space, ratio, confidence=LEARNING.confidence, share=rest
+        )
         return Estimate(found.value, found.lower, found.upper)
 
     def _unsure(self, value: float) -> Estimate:
@@ -486,7 +483,7 @@ class _Learner:
         self, rest: float, level: _Expected, bound: float
     ) -> tuple[FloatArray, _Expected, Telling]:
         """Return visits, values moved to what states lead to, and the weights of later moves."""
-        kept = _KEPT[1 if self._chances is None else 2]
+        kept = LEARNING.kept[1 if self._chances is None else 2]
         visits = self._release_visits(rest, level, bound, kept)
         ends = self._ends(level)
         asked = np.minimum(1.0, np.abs(ends) * self._facts.episodes / bound + kept)
@@ -495,13 +492,13 @@ class _Learner:
             self._space,
             self._facts,
             level.of,
-            share=_RETURNS * rest,
+            share=LEARNING.returns * rest,
             bound=bound,
             visits=visits.sum(axis=1),
-            room=np.maximum(1 - self._spent - rest * asked, _VISITS),
+            room=np.maximum(1 - self._spent - rest * asked, LEARNING.visits),
             ends=ends,
         )
-        moved = np.clip(level.values + _SLOPE * found.above, *self._possible())
+        moved = np.clip(level.values + LEARNING.slope * found.above, *self._possible())
         return visits * found.times[:, None], replace(level, values=moved), found.telling
 
     def _possible(self) -> tuple[float, float]:
@@ -524,7 +521,7 @@ class _Learner:
             differences = np.abs(level.of(part))
             wanted = np.bincount(part.person, weights=differences, minlength=n) / bound
             # What the rounds may still ask of a person is not touched.
-            room = np.maximum(left - rest * np.minimum(1.0, wanted + kept), _VISITS)
+            room = np.maximum(left - rest * np.minimum(1.0, wanted + kept), LEARNING.visits)
             each = 1 / np.bincount(part.person, minlength=n)[part.person]
             return Added(part.person, cells, each, room, room)
 

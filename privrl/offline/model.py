@@ -27,8 +27,9 @@ from privrl.offline.counts import (
     of_rows,
     release_counts,
 )
+from privrl.offline.design import FACTS
 from privrl.offline.endings import Endings, release_endings
-from privrl.offline.facts import SHARE, release_facts
+from privrl.offline.facts import release_facts
 from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.planning import best_plan
 from privrl.offline.saving import statement_of
@@ -116,7 +117,7 @@ def _released(
     if log.most_episodes > 1:
         means |= {"episodes": round(facts.episodes, 4)}
     if not log.outcomes or counts_show(stream, log, facts, allowed):
-        counts = release_counts(stream, log, facts, 1 - SHARE)
+        counts = release_counts(stream, log, facts, 1 - FACTS.share)
         said = {"model": "counts", "noise": _plain(counts.noise)} | means
         mdp, outcomes, deviations, seen = _of_counts(log, counts)
         if chances is None:
@@ -125,7 +126,7 @@ def _released(
         tables: dict[str, Any] = {"mdp": mdp, "outcomes": outcomes, "deviations": deviations}
         return tables | {"behaviour": chances}, said
     shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
-    share = 1 - SHARE
+    share = 1 - FACTS.share
     if chances is None:
         share -= _VISITS
         visits, noise = release_visits(stream, log, facts, _VISITS, by_action=True)
@@ -259,4 +260,4 @@ def _of_endings(log: LogSpace, endings: Endings) -> tuple[TabularMDP, tuple[str,
 
 
 def _plain(values: Sequence[float]) -> list[float]:
-    return [float(f"{each:.4g}") for each in values]
+    return list(map(float, values))  # rounded, noise might look larger

@@ -215,6 +215,7 @@ def _summed(places: IntArray, amounts: FloatArray, size: int) -> FloatArray:
     return sums
 
 
+_RELATIONS: Final = (AddRemovePerson, ReplacePerson)  # a subclass may list other changes
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in budgets: what can be drawn on the grid
 
 PersonCost = LaplaceCost | GaussianCost | NoPrivacy
@@ -444,9 +445,7 @@ def _check_cost(cost: PersonCost) -> None:
             size, table = cost.sigma, NORMS
         case _:
             size, table = np.nan, ""
-    if getattr(cost, "table", None) != table or not isinstance(
-        cost.relation, AddRemovePerson | ReplacePerson
-    ):
+    if getattr(cost, "table", None) != table or type(cost.relation) not in _RELATIONS:
         raise ValueError(
             "cost must be a LaplaceCost of the table SUMS, a GaussianCost of the table NORMS, both "
             f"of AddRemovePerson() or ReplacePerson(), or NoPrivacy, got {shown(cost)}."
@@ -487,7 +486,7 @@ def person_cost(
         If an argument is out of range, or the relation is not about persons.
     """
     relation = AddRemovePerson() if relation is None else relation
-    if not isinstance(relation, AddRemovePerson | ReplacePerson):
+    if type(relation) not in _RELATIONS:
         raise ValueError(
             f"relation must be AddRemovePerson() or ReplacePerson(), got {shown(relation)}; a "
             "log is of persons."

@@ -8,7 +8,8 @@ from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray, IntArray
-from privrl.offline.facts import CHOSEN, DEVIATIONS, Estimate, estimate
+from privrl.offline.design import FACTS
+from privrl.offline.facts import Estimate, estimate
 from privrl.offline.support import check_discount
 
 
@@ -50,8 +51,8 @@ def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, Es
     for step, chosen in enumerate(policy):
         often[states, chosen] += discount**step * here
         here = here @ mdp.transition[states, chosen]
-    off = DEVIATIONS * math.sqrt(float(((often * released.deviations) ** 2).sum()))
-    return policy, estimate(value, CHOSEN * off, off, possible)
+    off = FACTS.deviations * math.sqrt(float(((often * released.deviations) ** 2).sum()))
+    return policy, estimate(value, FACTS.chosen * off, off, possible)
 
 
 def best_plan(

@@ -34,7 +34,8 @@ from privrl.offline.counts import (
     table_size,
     value_in_counts,
 )
-from privrl.offline.facts import SHARE, Estimate, LogFacts, Task, release_facts
+from privrl.offline.design import FACTS
+from privrl.offline.facts import Estimate, LogFacts, Task, release_facts
 from privrl.offline.learning import learn
 from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
@@ -196,7 +197,7 @@ def _by_counts(
     log: LogSpace, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
 ) -> LoggedPolicy:
     """Plan for released counts, pessimistically where they show nothing."""
-    counts = release_counts(stream, log, facts, 1 - SHARE)
+    counts = release_counts(stream, log, facts, 1 - FACTS.share)
     belief = belief_of(counts, log.most_steps, allowed)
     allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
     action = belief.mean_plan(_rarity(log, counts).T[:, None])[0]

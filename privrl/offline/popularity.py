@@ -8,7 +8,7 @@ policy is, and by how much frequent actions are better.
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,21 +22,10 @@ from privrl.offline.behaviour import (
     release_visits,
     usual_steps,
 )
+from privrl.offline.design import POPULARITY
 from privrl.offline.facts import Task
 from privrl.offline.persons import Added
 from privrl.offline.shrinkage import Spread
-
-_FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder
-_CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
-_SKEWED: Final = 0.015  # skew, from 0 to 1, below which a behaviour policy counts as uniform
-_EXPERT: Final = 0.15  # skew, surely, from which votes are not as good as the most frequent action
-_BETTER: Final = 4.0  # times what actions differ by: how much better frequent ones have to be else
-EVEN: Final = 0.025  # skew, surely, below which actions count as taken uniformly
-_LEANING: Final = 0.06  # of the budget, for whether popular actions are better
-_PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
-_CONFOUNDED: Final = 1 / 24  # of how far returns are: how much states differ in them
-_LEANINGS: Final = 0.3  # of how far returns are from their mean: how large leanings are
-_LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
 
 Way = Literal["popular", "differences"]
 Other = Literal["rounds", "vote", "nothing", "even"]
@@ -123,25 +112,29 @@ class Popularity:
         first, spent = self._rest, 0.0
         if stream.noise:
             clear = stream.noise * usual_steps(self._task.facts) * self._task.space.n_states
-            first = float(np.clip(clear / (_CLEAR * self._task.visits), *_FIRST))
-            spent = first = _FIRST[0] if known else first
+            first = float(
+                np.clip(clear / (POPULARITY.clear * self._task.visits), *POPULARITY.first)
+            )
+            spent = first = POPULARITY.first[0] if known else first
         table, noise = self._release_visits(first, by_action=not known)
         behaviour = self._behaviour(table, noise)
         lean = np.zeros_like(behaviour.chances)
         way: Way = "differences"
         skew = Skew(behaviour.skew(self._allowed), behaviour.doubt)
-        expert = skew.lower >= _EXPERT
+        expert = skew.lower >= POPULARITY.expert
         low, high = self._task.space.step_rewards
         paid_vote = other == "vote" and low < high
-        if paid_vote and not expert and skew.upper >= EVEN:
+        if paid_vote and not expert and skew.upper >= POPULARITY.even:
             way = "popular"
-        elif other != "even" and (expert or (skew.value >= _SKEWED and (other != "vote" or known))):
-            spent += _LEANING if stream.noise else 0.0
+        elif other != "even" and (
+            expert or (skew.value >= POPULARITY.skewed and (other != "vote" or known))
+        ):
+            spent += POPULARITY.leaning if stream.noise else 0.0
             leaning, off = self._release_leaning(behaviour, variance)
             lean = leaning * behaviour.popularity()
             shown, wanted = leaning + (off if faint or paid_vote else -off), spread.cell
             if other == "rounds" or not expert:
-                wanted *= _BETTER
+                wanted *= POPULARITY.better
             if stream.noise and shown >= wanted:
                 way = "popular"
         return Look(way, lean, spent, skew, behaviour, table, noise)
@@ -190,7 +183,7 @@ class Popularity:
         if not bound * far > 0:
             return 0.0, 0.0
         most = np.array([bound * far, bound, 2 * steps * far])
-        unit = _LEANING * _PARTS / most
+        unit = POPULARITY.leaning * np.array(POPULARITY.parts) / most
         discount = self._task.discount
 
         def adds(part: Log, _: FloatArray) -> Added:
@@ -199,7 +192,7 @@ class Popularity:
             sums = [np.bincount(part.person, each, n) for each in (score * off, score, off)]
             amounts = np.clip(sums, -most[:, None], most[:, None]) * unit[:, None]
             cells = np.repeat(np.arange(3), n)
-            return Added(np.tile(np.arange(n), 3), cells, amounts.ravel(), 1.0, _LEANING)
+            return Added(np.tile(np.arange(n), 3), cells, amounts.ravel(), 1.0, POPULARITY.leaning)
 
         both, score, off = self._task.stream.update(adds, 3) / unit
         slope = float(both - score * off / self._task.visits) / (self._task.visits * spread)
@@ -209,11 +202,11 @@ class Popularity:
         # follows them.
         shares = behaviour.visits / behaviour.visits.sum()
         confounded = float(np.sqrt(shares**2 @ behaviour.variance.sum(axis=1)))
-        noise = math.hypot(noise, _CONFOUNDED * far * confounded / spread)
-        prior = _LEANINGS * far
+        noise = math.hypot(noise, POPULARITY.confounded * far * confounded / spread)
+        prior = POPULARITY.leanings * far
         leaning = slope * prior**2 / (prior**2 + noise**2)
         doubt = prior * noise / math.hypot(prior, noise)
-        least = _LEAST * float(np.sqrt(variance)) * (slope > -2 * noise)
+        least = POPULARITY.least * float(np.sqrt(variance)) * (slope > -2 * noise)
         return max(leaning, 0.0) + least, max(min(leaning, 0.0) + doubt, 0.0)
 
     def _farthest(self) -> float:

@@ -12,13 +12,13 @@ larger ones, by the chance that persons in a state end with such an outcome.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT, LogSpace
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.design import RETURNS
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import expected
@@ -105,12 +105,6 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
         discount=powers[taken],
         steps=taken,
     )
-
-
-_DIFFER: Final = 0.2  # of the deviation of outcomes: how much states differ in what they lead to
-_MOVES: Final = 0.1  # weight of the moves of those who pay most for their outcome
-_HEARD: Final = 0.3  # of moves to a state, at the least: else few would speak for many
-_ITERATIONS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +194,7 @@ def release_returns(
     often, worth = np.array(facts.outcomes), np.array(space.outcome_rewards)
     variance = float(often @ (worth - facts.outcome_reward) ** 2)
     above, times = np.zeros(space.n_states), np.ones(space.n_states)
-    for _ in range(_ITERATIONS):
+    for _ in range(RETURNS.iterations):
         # A person with more budget left counts more for the states of their trajectory.
         times = 1 / _by_worth(room, above, often, worth)
         times = times / np.average(times, weights=visits)
@@ -208,13 +202,13 @@ def release_returns(
         means = table / passed
         means = means - np.average(means, weights=passed)
         of_means = variance / passed + (noise / passed) ** 2
-        shown = expected(means, of_means, _DIFFER * np.sqrt(variance))
+        shown = expected(means, of_means, RETURNS.differ * np.sqrt(variance))
         # Half of the way, and no farther than outcomes are: else it may swing.
         beyond = worth - facts.outcome_reward
         above = np.clip((above + shown) / 2, beyond.min(), beyond.max())
-    part = 1 - (1 - _MOVES) * np.abs(ends) / max(float(np.abs(ends).max()), bound * 1e-9)
+    part = 1 - (1 - RETURNS.moves) * np.abs(ends) / max(float(np.abs(ends).max()), bound * 1e-9)
     part = part / part.max()
-    heard = np.maximum(_by_worth(part, above, often, worth), _HEARD)
+    heard = np.maximum(_by_worth(part, above, often, worth), RETURNS.heard)
     return Returns(above, times, Telling(part, heard))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
@@ -13,7 +14,14 @@ import numpy as np
 from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.base import Cost
 from privrl.costs.noise import LaplaceCost
-from privrl.envs.released import Released, check_labels, checked_statement, privacy_statement
+from privrl.envs.released import (
+    Released,
+    check_labels,
+    checked_statement,
+    privacy_statement,
+    unit_in_words,
+)
+from privrl.files.chosen import check_alone, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
@@ -145,13 +153,14 @@ class ReleasedPolicy(InHtml):
         Raises
         ------
         ValueError
-            If it was made with another one, or without privacy.
+            If it was made with another one, or without privacy, or was chosen among several.
         """
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
                 f"{shown(epsilon)}, {shown(delta)} and {shown(order)} for {shown(policy.cost)}."
             )
+        check_alone(policy)
         return cls(
             action=policy.action,
             n_actions=policy.allowed.shape[1],
@@ -177,7 +186,7 @@ class ReleasedPolicy(InHtml):
     def of_model(cls, released: Released, *, discount: float = 1.0) -> Self:
         """Return the best policy of a released model, see `plan_for`; outcomes are left out."""
         action, value = plan_for(released, discount=discount)
-        return cls(
+        made = cls(
             action=action[:, : released.mdp.n_states - len(released.outcomes)],
             n_actions=released.mdp.n_actions,
             kind="plan",
@@ -186,6 +195,8 @@ class ReleasedPolicy(InHtml):
             action_names=released.action_names,
             value=value,
         )
+        policy: Self = made_of(released, made)
+        return policy
 
     @property
     def is_by_step(self) -> bool:
@@ -357,6 +368,7 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
 
 def policy_writer(policy: ReleasedPolicy) -> Write:
     """Return what writes a policy."""
+    check_alone(policy)
     page = policy.to_dict()
     states = page.pop("states")
     head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
@@ -424,15 +436,9 @@ def _check_entries(what: str, data: Any, wanted: Any) -> None:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)
-
-
-def unit_in_words(unit: str) -> str:
-    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
-    name = unit if unit.isprintable() else ascii(unit)
-    return name if unit == "episode" else f"{name}: all episodes"
 
 
 def statement_of(

@@ -403,8 +403,8 @@ def stack(samplers: Sequence[Paid]) -> Paid:
     for sampler in samplers:
         if not made._goes_with(sampler):
             raise ValueError(
-                "samplers must be of one kind, with one window, one number of updates, one "
-                f"factorisation, one threshold and the same loops, got {shown(samplers)}."
+                "samplers must be of one kind, with one window, one table, one number of updates, "
+                f"one factorisation, one threshold and the same loops, got {shown(samplers)}."
             )
     for name in made.settings:
         values = np.array([getattr(sampler, name) for sampler in samplers])

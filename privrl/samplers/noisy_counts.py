@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost, largest_square
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep, check_relation
 from privrl.files.shown import shown
@@ -185,6 +185,7 @@ class NoisyCounts(PaidOnce):
             and other._factorisation == self._factorisation
             and other.updates == self.updates
             and other._threshold == self._threshold
+            and tables_released(other._cost) == tables_released(self._cost)
             and (other._loops is None) == (self._loops is None)
             and np.array_equal(other._loops, self._loops)  # type: ignore[arg-type] # both or none
         )

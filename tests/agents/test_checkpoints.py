@@ -659,3 +659,16 @@ def test_a_checkpoint_holds_no_noise_that_is_still_to_come(book, tmp_path) -> No
                 assert not noise._ahead
             else:
                 assert len(noise._drawn) + len(noise._recent) == done
+
+
+def test_no_checkpoint_is_written_over_a_ledger(book, tmp_path) -> None:
+    """What had been spent was lost, and with it the draws that the checkpoint speaks of."""
+    agent = secretly(book)
+    agent.begin_episode(0)
+    with pytest.raises(ValueError, match="is a ledger, and what was spent would be lost"):
+        agent.save(book.path, ledger=book)
+    assert book.verify()
+    agent.save(tmp_path / "agent", ledger=book)
+    with pytest.raises(ValueError, match="is a ledger"):
+        agent.to_policy().save(book.path)
+    assert book.verify()

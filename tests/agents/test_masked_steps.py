@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import agent_of
 
+from privrl.accounting import ApproxDP
 from privrl.agents import PSRL, KnownRewards, Transition
+from privrl.agents.continuous import ContinuousAgent, ContinuousStep
 from privrl.agents.setup import self_loops
+from privrl.envs import Ranged
 from privrl.samplers import NoisyCounts
 
 STEPS = ("state", "action", "reward", "next_state", "observed", "terminated")
@@ -111,3 +115,17 @@ def test_rewards_of_counts_have_the_shape_of_their_table(shape: tuple[int, ...])
     with pytest.raises(ValueError, match=r"reward must have shape \(3, 2, 1\) or \(3, 2, 3\)"):
         learner.observe_counts(counts, np.zeros(shape))
     learner.observe_counts(counts, np.zeros((3, 2, 1)))
+
+
+@pytest.mark.parametrize("name", ContinuousStep._fields)
+def test_a_hidden_number_beside_numbers_is_refused(name: str) -> None:
+    """An action or an end that was hidden was recorded as what was under the mask."""
+    env = gym.wrappers.TimeLimit(Ranged(gym.make("MountainCar-v0")), 4)
+    learner = ContinuousAgent.private(env, target=ApproxDP(5.0, 1e-5), episodes=4, rng=0)
+    learner.begin_episode(0)
+    step = ContinuousStep(np.array([-0.5, 0.0]), 1, -1.0, np.array([-0.5, 0.0]), False)
+    learner.observe(step)
+    wrong = step._replace(**{name: np.ma.masked_array(getattr(step, name), True)})
+    with pytest.raises(ValueError, match=r"must be .*(plain array|array of numbers|number)"):
+        learner.observe(wrong)
+    assert len(learner._steps) == 1

@@ -220,6 +220,19 @@ def test_a_damaged_file_is_refused_by_name(text: str, words: str, tmp_path: Path
         Policy.load(tmp_path / "policy.json")
 
 
+@pytest.mark.parametrize("statement", ["train.json", "release.json"])
+def test_a_policy_beside_the_statement_of_another_is_refused(
+    statement: str, tmp_path: Path
+) -> None:
+    """As after a copy of half the files."""
+    NAMED.save(tmp_path / "policy.json")
+    (tmp_path / statement).write_text(json.dumps({"sha256": {"policy.json": "0" * 64}}))
+    with pytest.raises(ValueError, match=f"^policy.json: must be the file that {statement} next"):
+        Policy.load(tmp_path / "policy.json")
+    (tmp_path / statement).write_text(json.dumps({"sha256": {"another.json": "0" * 64}}))
+    assert Policy.load(tmp_path / "policy.json").env == NAMED.env
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

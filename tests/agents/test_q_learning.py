@@ -1,5 +1,7 @@
 """Q-learning without privacy: one step by hand, its limits, and what it reaches."""
 
+from copy import copy
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -140,3 +142,16 @@ def test_it_learns_from_steps_alone() -> None:
         learner(batch_shape=(2,)).act(0, 0)
     with pytest.raises(ValueError, match="episodes"):
         learner(episodes=0)
+
+
+def test_copies_learn_apart() -> None:
+    """They had one table of values between them."""
+    agent = learner()
+    other = copy(agent)
+    for each in (agent, other):
+        each.begin_episode(0)
+    agent.observe(Transition(2, 1, 0.8, 3))
+    assert agent._values.any()
+    assert agent._visits.any()
+    assert not other._values.any()
+    assert not other._visits.any()

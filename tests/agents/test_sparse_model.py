@@ -644,6 +644,40 @@ def test_without_noise_what_was_tried_is_not_hoped_for(deviation: float) -> None
     assert (policy[:, 0, 0] == 1).all()
 
 
+@pytest.mark.parametrize(("pays", "found"), [(-1.0, False), (0.4, False), (1.0, True), (3.0, True)])
+def test_a_reward_in_the_upper_half_of_the_range_is_found(pays: float, found: bool) -> None:
+    """The range is -1 to 3; a reward is between two points."""
+    counts = np.full((1, 1, 1, 1), 1000.0)
+    assert believed(counts, np.array([[pays]]), low=-1, high=3).found.tolist() == [found]
+    small = believed(counts, np.array([[pays]]), low=-1, high=3, paid=np.zeros((1, 1, 1)))
+    assert small.found.tolist() == [False]
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1.0])
+def test_who_searches_doubts_what_is_known_once_all_is(deviation: float) -> None:
+    """In state 0, action 0 pays .2, action 1 nothing; state 1, where none leads, pays .4.
+
+    With many visits nothing is doubted; with few visits to action 1, a search hopes for state 1.
+    """
+    explore = np.ones(50, np.bool_)
+
+    def share(visits: float, search: bool, last: float = MANY) -> float:
+        counts = np.full((50, 2, 2, 2), 0.0)
+        counts[:, 0, 0, 0], counts[:, 0, 1, 0] = MANY, visits
+        counts[:, 1, 0, 1], counts[:, 1, 1, 1] = MANY, last
+        reward = np.array([[0.2, 0.0], [0.4, 0.4]])
+        model = believed(counts, reward, deviation=0.0)
+        model._hidden += 10 * deviation
+        never = in_turns(model, np.zeros((H, 100), np.bool_))
+        policy, _ = never.plan(explore, TINY, rng(7), explore if search else ~explore)
+        return float((policy[:, 0, 0] == 1).mean())
+
+    assert share(1 + 3 * deviation, search=True) > 0.5
+    assert share(1 + 3 * deviation, search=False) == 0
+    assert share(MANY, search=True) == 0
+    assert share(1 + 3 * deviation, search=True, last=0) == 0  # an action is still unknown
+
+
 @pytest.mark.parametrize("deviation", [0.0, 1e-3])
 def test_without_noise_the_best_state_is_one_that_was_seen(deviation: float) -> None:
     """Of three states one was never seen: all of its actions may pay the most, for ever.

@@ -10,6 +10,7 @@ import pytest
 from made import agent_of
 from told import Told
 
+from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents import (
     PSRL,
@@ -31,8 +32,9 @@ from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.toy_text import read_support
 from privrl.experiments.training.run import train
-from privrl.samplers.dirichlet import Concentrated, Diffuse
+from privrl.samplers.dirichlet import Concentrated, Diffuse, SingleDraw
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
+from privrl.samplers.sparse_counts import SparseCounts
 
 MDP = riverswim(4, 10)
 SIZES = 4, 2, 10
@@ -212,11 +214,22 @@ def test_a_plan_between_draws_is_of_the_same_release() -> None:
         learner.observe(Transition(0, 1, 1.0, 3))
 
 
-def test_exploring_ends_after_a_seventh() -> None:
+@pytest.mark.parametrize("found", [True, False])
+def test_exploring_ends_after_a_seventh(found: bool, monkeypatch) -> None:
     """Of 4000 runs that know nothing, those that explore leave all to chance: 1 − 7 t / T do.
 
-    Within five standard errors of a half; from a seventh on, none.
+    Within five standard errors of a half; from a seventh on, none, or half until they have found
+    large rewards.
     """
+    model_of = SparsePSRL._model_of
+
+    def with_rewards(*args) -> SparseModel:
+        model = model_of(*args)
+        assert not model.found.any()
+        model.found |= found
+        return model
+
+    monkeypatch.setattr(SparsePSRL, "_model_of", with_rewards)
     learner = agent(
         700, batch_shape=(4000,), sampler=NonPrivate(), rewards=HatRewards(NonPrivate()),
         schedule=EveryEpisode(),
@@ -225,7 +238,7 @@ def test_exploring_ends_after_a_seventh() -> None:
         learner.begin_episode(episode)
         explores = (learner.behaviour == -1).all(axis=(1, 2))
         assert ((learner.behaviour == -1).any(axis=(1, 2)) == explores).all()
-        wanted = max(0.0, 1 - episode / 100)
+        wanted = 1 - episode / 100 if episode < 100 else 0.0 if found else 0.5
         assert abs(explores.mean() - wanted) <= 5 * 0.5 / np.sqrt(4000) * (0 < wanted < 1)
 
 
@@ -277,6 +290,34 @@ def test_other_rewards_are_refused(rewards) -> None:
 def test_samplers_of_rows_are_refused_before_anything_is_paid(sampler) -> None:
     with pytest.raises(ValueError, match="sampler must release counts"):
         agent(sampler=sampler)
+
+
+class Rows(NoisyCounts):
+    """A sampler of somebody's own, which releases rows."""
+
+    def update(self, counts, rng):
+        return SingleDraw(super().update(counts, rng).mean)
+
+
+def test_a_number_that_is_refused_is_not_kept() -> None:
+    """It decided on the exploration of the next plan, and was saved."""
+    learner = agent()
+    learner.begin_episode(0)
+    for wrong in ("x", -1, 1.5, None):
+        with pytest.raises(ValueError, match="episode must be a whole number"):
+            learner.begin_episode(wrong)
+        assert learner._episode == 0
+
+
+def test_other_releases_are_refused_before_anything_is_paid() -> None:
+    """The first draw was charged, and then the agent refused what it had released."""
+    accountant = RdpAccountant()
+    sparse = HatRewards(SparseCounts(sigma=1.0, releases=[0, 1], table="rewards"))
+    with pytest.raises(ValueError, match="rewards must have a sampler that releases all counts"):
+        agent(rewards=sparse, accountant=accountant).begin_episode(0)
+    with pytest.raises(ValueError, match="sampler must release counts"):
+        agent(sampler=Rows(sigma=1.0, updates=2), accountant=accountant).begin_episode(0)
+    assert not accountant.journal
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import gymnasium as gym
@@ -272,3 +273,48 @@ def test_what_is_no_accountant_is_refused_at_once() -> None:
     for wrong in (RenyiDP(2, 1.0), RdpAccountant, "users"):
         with pytest.raises(ValueError, match="accountant must be"):
             diffuse(accountant=wrong)
+
+
+class Meanwhile(RdpAccountant):
+    """Whoever asks it for epsilon is late: another thread draws before it answers."""
+
+    agent: PSRL | None = None
+
+    def unlimited(self) -> RdpAccountant:
+        own = Meanwhile()
+        own.agent = self.agent
+        return own
+
+    def epsilon(self, delta: float) -> Any:
+        told = super().epsilon(delta)
+        if self.agent is not None:
+            thread = Thread(target=self.agent.begin_episode, args=(1,))
+            thread.start()
+            thread.join()
+        return told
+
+
+class OfItsDraws(PSRL):
+    """Its policy says how many draws it rests on."""
+
+    def _plan_to_deploy(self) -> Any:
+        return np.full((self.horizon, self.n_states), self.draws - 1)
+
+
+def test_a_draw_meanwhile_is_in_no_policy_that_states_less() -> None:
+    """The statement was made first, and the policy from the draw that came between."""
+    accountant = Meanwhile()
+    agent = agent_of(
+        OfItsDraws, *SIZES, sampler=Diffuse(weight=0.3, alpha=5), accountant=accountant,
+        rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng(),
+    )  # fmt: skip
+    agent.begin_episode(0)
+    once = agent.to_policy()
+    accountant.agent = agent
+    policy = agent.to_policy()
+    assert agent.draws == 2
+    assert policy.guarantee is not None
+    assert once.guarantee is not None
+    assert policy.guarantee["epsilon_delta"] == once.guarantee["epsilon_delta"]
+    assert not policy.actions.any()
+    assert agent.policy.all()

@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from made import agent_of
 
-from privrl.agents import PSRL, KnownRewards, QLearning, Transition
+from privrl.agents import PSRL, KnownRewards, NoisyRewards, QLearning, Transition
+from privrl.envs.wrappers import InRange
 from privrl.samplers import NonPrivate
 
 SECRET = 4711
@@ -116,6 +117,83 @@ def test_no_error_shows_a_reward(reward: Any, at: int) -> None:
         check(caught.value)
 
 
+@pytest.mark.parametrize("reward", [*REWARDS, None, SECRET * 1j, 10**400], ids=repr)
+def test_no_error_shows_a_reward_of_a_checked_range(reward: Any) -> None:
+    """As ``privrl train`` checks it: Python's error quoted a text."""
+    with pytest.raises(ValueError, match="env must pay numbers, and a reward of") as caught:
+        agent().learn(2, env=InRange(Bad(2, 1, reward), 0, 1))
+    check(caught.value)
+
+
+HIDDEN = [np.ma.masked_array(0.5, True), np.ma.masked]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN, ids=["array", "constant"])
+def test_no_warning_tells_of_what_is_hidden(hidden: Any) -> None:
+    """It warned of a reward, and took what was hidden for a state or for an episode's end."""
+    for env in (Bad(2, 1, hidden), Bad(2, np.ma.masked_array(1, True), 0.5)):
+        with pytest.raises(ValueError, match=ACCEPTED):
+            agent().learn(2, env=env)
+    with pytest.raises(ValueError, match="env must pay numbers"):
+        agent().learn(2, env=InRange(Bad(2, 1, hidden), 0, 1))
+    with pytest.raises(ValueError, match=r"env must (pay|show)"):
+        learner_of_numbers(2, np.zeros(2), hidden).learn()
+
+
+def test_no_warning_tells_of_longer_floats_side_by_side() -> None:
+    """Warnings are errors here."""
+    env = BadVector(2, 1, np.longdouble("1e4000"), AutoresetMode.DISABLED)
+    assert agent().learn(2, env=env).draws == 2
+
+
+class OddFlags(BadVector):
+    """Says in an odd way that episodes have ended."""
+
+    def __init__(self, flags: Any, at: int) -> None:
+        super().__init__(9, 1, 0.5, AutoresetMode.DISABLED)
+        self.flags, self.place = flags, at
+
+    def step(self, action):
+        told = list(super().step(action))
+        told[self.place] = self.flags
+        return tuple(told)
+
+
+@pytest.mark.parametrize("at", [2, 3], ids=["terminated", "truncated"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        np.ma.masked_array([True] * 2, True),
+        [f"{SECRET}", ""],
+        None,
+        np.array([SECRET, 0]),
+        [True],
+    ],
+    ids=["hidden", "texts", "none", "numbers", "few"],
+)
+def test_ends_are_told_of_each_environment(flags: Any, at: int) -> None:
+    learner = agent_of(
+        PSRL, 3, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), rng=1,
+        terminates=True,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"env must tell of each|must be a plain array") as caught:
+        learner.learn(2, env=OddFlags(flags, at))
+    check(caught.value)
+    assert learner._new.is_empty
+
+
+@pytest.mark.parametrize("last", [None, {"a": SECRET}, 1], ids=repr)
+def test_last_observations_are_of_each_environment(last: Any) -> None:
+    class Odd(LastObservations):
+        def step(self, action):
+            *told, _ = super().step(action)
+            return *told, {"final_obs": last}
+
+    with pytest.raises(ValueError, match=ACCEPTED) as caught:
+        agent().learn(2, env=Odd(9, 1, 0.5, AutoresetMode.SAME_STEP))
+    check(caught.value)
+
+
 @pytest.mark.parametrize("state", STATES, ids=repr)
 def test_no_error_shows_what_an_episode_ended_with(state: Any) -> None:
     env = LastObservations(9, state, 0.5, AutoresetMode.SAME_STEP)
@@ -179,3 +257,35 @@ def test_no_error_shows_a_reward_beside_numbers(reward: Any) -> None:
     with pytest.raises(ValueError, match=r"env must pay numbers|outside 0,1") as caught:
         learner_of_numbers(2, np.zeros(2), reward).learn()
     check(caught.value)
+
+
+@pytest.mark.parametrize(
+    "paid",
+    [
+        np.array("4711.25"),
+        np.array("4711.25", object),
+        np.array(10**4711),
+        np.array(4711.25 + 1j),
+        np.array("4711-02-05", "M8[s]"),
+    ],
+    ids=["text", "object", "huge", "complex", "date"],
+)
+def test_no_error_shows_a_reward_of_counts(paid: Any) -> None:
+    """NumPy's errors quoted it, and a complex one was counted without its imaginary part."""
+    learner = agent_of(
+        PSRL, 3, 2, 4, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()), rng=0
+    )
+    learner.begin_episode(0)
+    with pytest.raises(ValueError, match="reward must be an array of numbers") as found:
+        learner.observe_counts(np.ones((3, 2, 3), np.int64), np.full((3, 2, 1), paid))
+    check(found.value)
+    assert learner._new.is_empty
+
+
+def test_no_error_shows_how_long_a_text_is() -> None:
+    learner, ones = agent(), np.ones((1, 1), np.int64)
+    with pytest.raises(ValueError, match="reward numbers") as found:
+        learner.observe_steps(
+            ones, ones, np.full((1, 1), "0.4711"), ones, observed=ones > 0, terminated=ones < 0
+        )
+    assert "U6" not in str(found.value)

@@ -49,6 +49,43 @@ def test_whose_episodes_are() -> None:
         ContinuousLog.from_buffer(episodes, SCHEMA, person="abcde")
 
 
+@pytest.mark.parametrize(
+    ("person", "unit"), [(None, "episode"), (list("aabb"), "person: all episodes")]
+)
+def test_the_unit_goes_with_the_log(person: Any, unit: str) -> None:
+    """An episode that was a person's own was stated to be all episodes of a person."""
+    log = ContinuousLog.from_buffer([ENDED, CUT, ENDED, CUT], SCHEMA, person=person)
+    model = fit_continuous_model(log, epsilon=1.0)
+    assert model.statement is not None
+    assert model.statement["unit"] == unit
+    assert {part.unit for part in log.blocks(1)} == {log.unit}
+
+
+WRONG = {
+    "a row of two persons": {"offsets": [0, 2, 1, 3]},
+    "rows of nobody": {"offsets": [0, 1]},
+    "rows before all persons": {"offsets": [1, 3]},
+    "a row too few": {"action": [[0], [1]]},
+    "a column too many": {"next_state": [[0, 0, 0]] * 3},
+    "no number": {"state": [[np.nan, 0]] * 3},
+    "rewards in a column": {"reward": [[0], [0], [0]]},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_arrays_that_do_not_fit_together_are_refused(wrong: str) -> None:
+    """A row between two offsets twice would be that of two persons."""
+    log = ContinuousLog.from_buffer([ENDED, CUT], SCHEMA)
+    arrays = {name: np.array(each) for name, each in WRONG[wrong].items()}
+    with pytest.raises(ValueError, match=r"arrays must be of|offsets must not fall"):
+        replace(log, **arrays)
+
+
+def test_arrays_of_a_log_are_read_only() -> None:
+    log = ContinuousLog.from_buffer([ENDED, CUT], SCHEMA)
+    assert not any(getattr(log, name).flags.writeable for name in FIELDS)
+
+
 class Raises:
     @property
     def observations(self) -> Any:

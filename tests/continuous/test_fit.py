@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -28,8 +29,8 @@ from privrl.continuous import (
     plan_continuous,
     read_continuous_log,
 )
-from privrl.continuous.ends import HAZARD, NEVER
-from privrl.continuous.fitting import Design
+from privrl.continuous.design import ENDS, Design
+from privrl.continuous.ends import NEVER
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 from privrl.data.logs import LogSchema, read_log
 from privrl.mechanisms import select_private
@@ -143,7 +144,7 @@ def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
 
 def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
     state, action = np.array([[0.0, 0, 0, 0], [2.0, 0, 0, 0]]), np.ones((2, 1))
-    np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, HAZARD])
+    np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, ENDS.hazard])
     task = TASKS["CartPole"]()
     policy = plan_continuous(cart_pole, discount=task.discount)
     assert task.mean_return(policy.act, np.random.default_rng(7), 20) > 100  # random: 23
@@ -216,6 +217,7 @@ def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> No
         ('"order"', '"orders"', "entries"),
         ('"epsilon": 5', '"epsilon": -5', "epsilon"),
         ('"persons": ', '"persons": NaN, "more": ', "Expecting|finite"),
+        ('"persons": ', '"persons": -', "persons must be a number > 0"),
     ):
         assert old in page
         (tmp_path / "model.json").write_text(page.replace(old, new))
@@ -230,6 +232,17 @@ def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> No
     (tmp_path / "model.json").write_text(json.dumps(changed))
     with pytest.raises(ValueError, match="must hold arrays"):
         ContinuousModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("discount", [True, -1, 1.5, "x", None])
+def test_a_policy_of_another_discount_is_refused(
+    discount: Any, model: ContinuousModel, tmp_path: Path
+) -> None:
+    plan_continuous(model, discount=0.5).save(tmp_path)
+    page = json.loads((tmp_path / "policy.json").read_text())
+    (tmp_path / "policy.json").write_text(json.dumps(page | {"discount": discount}))
+    with pytest.raises(ValueError, match=r"^policy\.json: discount must be a number > 0"):
+        ContinuousPolicy.load(tmp_path)
 
 
 def test_fits_without_privacy_cannot_be_saved(tmp_path: Path) -> None:

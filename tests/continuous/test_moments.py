@@ -14,8 +14,8 @@ from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP, 
 from privrl.accounting.targets import PureDP, Target
 from privrl.audit import audit_replay
 from privrl.continuous import ContinuousLog, fit_continuous_model, moments
+from privrl.continuous.design import Design
 from privrl.continuous.features import Basis
-from privrl.continuous.fitting import Design
 from privrl.continuous.fitting import _rows as _feature_rows
 from privrl.continuous.moments import (
     GRAINS,

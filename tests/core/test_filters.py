@@ -29,7 +29,7 @@ from privrl.accounting import (
     RdpAccountant,
     RenyiDP,
 )
-from privrl.accounting.amounts import Amount, curve_from_bytes, curve_of, pure_of
+from privrl.accounting.amounts import Amount, curve_from_bytes, curve_of_one, pure_of
 from privrl.costs.base import BatchCost, Cost
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.dirichlet import DirichletCost
@@ -170,7 +170,7 @@ class InLedger:
         self.total = Amount.nothing(tuple(ORDERS.tolist())) if total is None else total
 
     def accepts(self, cost: Cost) -> bool:
-        curve = curve_from_bytes(curve_of(cost, self.total.orders).astype("<f8").tobytes())
+        curve = curve_from_bytes(curve_of_one(cost, self.total.orders).astype("<f8").tobytes())
         after = self.total + Amount(self.total.orders, curve, pure_of(cost), 1)
         if not self.budget.admits(after, cost if after.releases == 1 else None):
             return False

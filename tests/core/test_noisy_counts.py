@@ -361,6 +361,10 @@ def test_bad_stacks() -> None:
         stack([])
     with pytest.raises(ValueError, match="one number of updates"):
         stack([NoisyCounts(sigma=1.0, updates=n) for n in (2, 3)])
+    with pytest.raises(ValueError, match="one table"):
+        stack(
+            [NoisyCounts(sigma=1.0, updates=2, table=name) for name in ("transitions", "rewards")]
+        )
     with pytest.raises(ValueError, match="one factorisation"):
         stack(
             [

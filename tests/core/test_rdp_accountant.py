@@ -8,11 +8,14 @@ import pytest
 from mpmath import mpf
 from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
 
+from privrl.accounting import Ledger
+from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.costs import relations
-from privrl.costs.base import BatchCost, NoPrivacy
+from privrl.costs import relations, selection
+from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = relations.ReplaceRecord()
@@ -92,6 +95,64 @@ def test_orders_given_are_copied_and_sorted() -> None:
     accountant = RdpAccountant(orders=given)
     given[:] = 100
     np.testing.assert_array_equal(accountant.orders, [2, 4, 8])
+
+
+class InPlace:
+    """A cost of somebody's own that computes in the array of orders that it is given."""
+
+    relation = relations.ReplaceRecord()
+
+    def rdp(self, orders):
+        orders *= 0.1
+        return orders
+
+    def delta(self, epsilon):
+        return np.ones_like(epsilon)
+
+    def epsilon(self, delta):
+        return np.asarray(np.inf)
+
+
+def test_no_cost_changes_the_orders() -> None:
+    """All costs after it were added up at other orders than they were converted at."""
+    accountant = RdpAccountant()
+    before = accountant.orders
+    with pytest.raises(ValueError, match="read-only"):
+        accountant.compose(InPlace())
+    np.testing.assert_array_equal(accountant.orders, before)
+    assert not accountant.journal
+
+
+def test_no_part_of_a_cost_moves_the_orders_of_the_next(tmp_path) -> None:
+    """In a ledger the second part was entered at a tenth of the orders; trials all share theirs."""
+    exact = GaussianCost(sigma=1.0, relation=InPlace.relation)
+    book = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(ValueError, match="read-only"):
+        book.accountant("d").compose(Together([InPlace(), exact]))
+    assert book.accounts() == ()
+    before = exact.rdp(selection._ORDERS)
+    with pytest.raises(ValueError, match="read-only"):
+        selection.SelectionCost(trial=InPlace(), trials=3).rdp(2.0)
+    np.testing.assert_array_equal(exact.rdp(selection._ORDERS), before)
+
+
+class MovesLosses(InPlace):
+    """Likewise, of epsilons."""
+
+    def rdp(self, orders):
+        return np.full(np.shape(orders), 0.01)
+
+    def delta(self, epsilon):
+        epsilon *= 10
+        return np.exp(-epsilon)
+
+
+@pytest.mark.needs("dp_accounting")
+def test_no_cost_moves_the_dots_of_its_losses() -> None:
+    accountant = PldAccountant()
+    accountant.compose(MovesLosses(), 2)
+    with pytest.raises(ValueError, match="read-only"):
+        accountant.epsilon(1e-5)
 
 
 def test_an_order_that_is_not_kept_is_refused() -> None:
@@ -340,9 +401,38 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
             return np.full(np.shape(orders), cost)
 
     accountant = RdpAccountant(budget=RenyiDP(2, 1))
+    exact = GaussianCost(sigma=0.5, relation=RECORD)
+    for each in (Wrong(), Together([exact, Wrong()])):  # their sum is positive
+        with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+            accountant.compose(each)
     with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
-        accountant.compose(Wrong())
+        selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
     assert not accountant.rdp.any()
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        lambda orders: np.full(orders.shape, 0.1 + 1j),
+        lambda orders: np.full(orders.shape, "0.1"),
+        lambda orders: np.ma.masked_array(np.full(orders.shape, 9.0), orders > 2),
+        lambda orders: 0.1,
+        lambda orders: np.full((1, len(orders)), 0.1)[:, :-1],
+    ],
+    ids=["complex", "text", "masked", "one", "few"],
+)
+def test_every_account_takes_the_same_curves(curve, tmp_path) -> None:
+    """The ledger took the real part of complex ones, and what a mask hid."""
+
+    class Odd(InPlace):
+        def rdp(self, orders):
+            return curve(np.asarray(orders))
+
+    book = Ledger(tmp_path / "ledger.sqlite")
+    for accountant in (RdpAccountant(), book.accountant("d")):
+        with pytest.raises(ValueError, match=r"must give a Rényi|must be (numbers|a plain array)"):
+            accountant.compose(Odd())
+        assert not accountant.journal
 
 
 # An honest refusal needs an honest sum: the oracle counts what was let through --------------

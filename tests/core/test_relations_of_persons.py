@@ -77,6 +77,19 @@ def test_a_sum_is_one_amount() -> None:
             Relation("sums", {"counts": [vector]}, sum_only=["counts"])
 
 
+@pytest.mark.parametrize("argument", ["norm_only", "sum_only"])
+@pytest.mark.parametrize("names", ["counts", ["count"], [("counts",)]])
+def test_bounds_are_of_tables_that_there_are(argument: str, names: Any) -> None:
+    """One text was read as its letters: a bound on a norm was paid for cell by cell."""
+    with pytest.raises(ValueError, match=f"{argument} must be a collection of names of tables"):
+        Relation("bounded", {"counts": [(2,), (-2,)]}, **{argument: names})
+
+
+def test_arrival_is_covered_or_not() -> None:
+    with pytest.raises(ValueError, match="covers_arrival must be True or False"):
+        Relation("some", {"counts": [(1,)]}, covers_arrival="no")  # type: ignore[arg-type]
+
+
 @of_each
 def test_laplace_noise_is_not_for_norms(relation: Relation) -> None:
     with pytest.raises(ValueError, match="the norm of a change; use Gaussian"):

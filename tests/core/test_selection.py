@@ -289,6 +289,16 @@ def test_a_neighbour_changes_nothing_but_what_was_paid_for() -> None:
     assert beyond.violated
 
 
+def test_a_result_may_be_anything() -> None:
+    """What looks for models in it, after the charge, must not fail."""
+    ring: list[object] = [int, object(), {"a": (1, [2])}, np.zeros(3)]
+    ring.append(ring)
+    best = select_private(
+        {"ring": lambda _: (ring, 0.0)}, target=ApproxDP(1, 1e-5), rng=0, trials=1
+    )
+    assert best.result is ring
+
+
 def test_a_score_warns_of_nothing() -> None:
     """Warnings would tell how many trials there were."""
     with warnings.catch_warnings():

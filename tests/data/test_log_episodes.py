@@ -238,3 +238,14 @@ def test_minari_is_named_where_it_is_missing(monkeypatch):
     for source in ("lake/random-v0", Path("somewhere")):
         with pytest.raises(ImportError, match=r"pip install 'privrl\[minari\]'"):
             from_minari(source, **BOUNDS)
+
+
+def test_rewards_that_are_no_numbers_warn_of_nothing():
+    """A NaN that signals raises a flag where it is made longer."""
+    signals = np.array([0x7F800001, 0], np.uint32).view(np.float32)
+    episode = Episode([0, 1, 1], [0, 1], signals, [False, False])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        log = from_buffer([episode], n_states=2, n_actions=2, reward_bounds=(0, 1), most_steps=3)
+    assert not told
+    assert log.n_persons == 0

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 from logs_compared import persons
 
-from privrl.data import Bins, Categories
+from privrl.data import Bins, Categories, Schema
 from privrl.data.logs import Log, LogSchema, read_log, read_partitions, sources, text
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import entries
@@ -491,3 +491,37 @@ def test_bytes_that_are_no_text_are_their_persons_own() -> None:
 def test_a_file_of_a_folder_may_have_nothing_in_a_column(tmp_path: Path) -> None:
     rows = [("p", "1", 0, "a", 0, 0, 0, None)] * 4 + [("q", "1", 0, "a", 0, 1, 0, "dead")]
     assert read_log(as_folder(rows, tmp_path), schema()).n_persons == 1
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("other", [1.5, True, 2**60 + 1])
+@pytest.mark.parametrize("categories", [(1, 2), ("1", "2"), (True, False)])
+def test_numbers_of_a_dictionary_are_read_each_by_itself(
+    other: Any, categories: tuple[Any, ...]
+) -> None:
+    """pandas infers their type from all entries: one decimal made texts like ``1.0`` of them."""
+    arrow = import_module("pyarrow")
+    column = Schema({"a": Categories(categories, other=True)})
+    steps = LogSchema(person="who", action=column, most_steps=1)
+
+    def cells(*entries: Any) -> list[int]:
+        frame = pd.DataFrame({"a": pd.Categorical(entries), "who": range(len(entries))})
+        table = arrow.Table.from_pandas(frame)
+        found: list[int] = column.encode(table)[:, 0].tolist()
+        assert read_log(table, steps).action.tolist() == found
+        return found
+
+    alone = (True, True) if other is True else (1, 2)  # Arrow takes no truth values among others
+    assert cells(*alone, other)[:2] == cells(*alone)
+    if other is True:
+        assert cells(True, 1) == cells(1, True) == [cells(1)[0]] * 2
+
+
+@pytest.mark.needs("pyarrow")
+def test_large_numbers_of_a_dictionary_are_no_names() -> None:
+    """One decimal of another person would make floats of them."""
+    arrow = import_module("pyarrow")
+    named = LogSchema(person="who", action=Schema({"a": Categories((0, 1))}), most_steps=1)
+    for names in ([1, 2**60 + 1], [1, 2**60 + 1, 1.5]):
+        frame = pd.DataFrame({"who": pd.Categorical(names), "a": 0})
+        assert read_log(arrow.Table.from_pandas(frame), named).n_persons == 1

@@ -136,9 +136,9 @@ def test_a_relation_is_a_relation_in_every_public_call(
     assert tried >= 30
 
 
-def test_a_thousand_cases() -> None:
+def test_hundreds_of_cases() -> None:
     """A finding is repeated alone: a busy machine makes anything wait for too long."""
-    done = fuzzed("--cases", "1000", "-j", "2")
+    done = fuzzed("--cases", "400", "-j", "2")
     if done.returncode == 0:
         return
     found = re.findall(r"times, such as (\S+:\d+)$", done.stdout, re.MULTILINE)

@@ -100,7 +100,7 @@ def test_no_export_is_written_over_the_ledger(folder: Path) -> None:
     book.set_budget("people", Budget(1.0))
     result = run("ledger", "export", "--out", "book.sqlite", "--force", "--ledger", "book.sqlite")
     assert result.exit_code == 2
-    assert "book.sqlite there is read by the command" in said(result)
+    assert "is a ledger, and what was spent would be lost" in said(result)
     assert Ledger(folder / "book.sqlite").verify()
 
 

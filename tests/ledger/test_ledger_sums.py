@@ -245,6 +245,24 @@ def test_relations_are_never_mixed(book: Ledger) -> None:
     assert total(book, relation=other).pure == 1
 
 
+def test_before_its_relation_is_known_an_accountant_tells_the_most(book: Ledger) -> None:
+    """It told 0 of whatever had been spent, until its own first cost."""
+    assert book.accountant("d").epsilon(1e-5) == 0
+    book.accountant("d").compose(laplace(1.0))
+    book.accountant("d").compose(LaplaceCost(scale=0.5, relation=AddRemoveRecord()))
+    book.accountant("other").compose(laplace(9.0))
+    told = [book.accountant("d", each).epsilon(1e-5) for each in (UNIT, AddRemoveRecord())]
+    assert 0 < told[0] < told[1]
+    assert book.accountant("d").epsilon(1e-5) == told[1]
+    assert f"epsilon {told[1]:.0f}" in repr(book.accountant("d"))
+
+
+def test_what_is_no_cost_is_refused(book: Ledger) -> None:
+    for accountant in (book.accountant("d"), book.accountant("d", UNIT)):
+        with pytest.raises(ValueError, match="cost must be a cost"):
+            accountant.compose(5)  # type: ignore[arg-type]
+
+
 def test_relations_of_one_name_share_its_budget(book: Ledger) -> None:
     """A budget knows its relation by name: each relation of that name had the whole of it."""
     namesake = Relation("replace one record", {"counts": [(1, -1)], "other": [(1,)]})

@@ -17,6 +17,7 @@ from scipy.stats import chisquare
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import conditional_rows, family_probabilities
@@ -402,6 +403,18 @@ def test_a_mechanism_of_other_tables_is_refused():
     mechanism = TablesMechanism(shapes=((1, 3),), mechanism="none")
     with pytest.raises(ValueError, match="shapes"):
         BayesNet({"a": ()}, SCHEMA, {"a": [[0.5, 0.5]]}, mechanism)
+
+
+def test_a_relation_that_a_file_cannot_name_is_not_saved(tmp_path):
+    """Under the name of another one, a file would state a fifth of what was spent."""
+    relation = Relation(str(ReplaceRecord()), {"counts": [(5, -5)]})
+    mechanism = TablesMechanism(
+        shapes=((1, 2),), mechanism="gaussian", sizes=(9.0,), relation=relation
+    )
+    net = BayesNet({"a": ()}, SCHEMA.subset(["a"]), {"a": [[0.5, 0.5]]}, mechanism)
+    with pytest.raises(ValueError, match="relation must be one of 'replace one record'"):
+        net.save(tmp_path / "net.json")
+    assert not list(tmp_path.iterdir())
 
 
 # Private fits

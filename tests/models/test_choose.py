@@ -2,12 +2,17 @@
 
 import copy
 import json
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import run, said
+from made import Episode
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
@@ -15,13 +20,31 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
 from privrl.cli import classifiers as _classifiers
 from privrl.cli.released import Release
+from privrl.continuous import (
+    ContinuousLog,
+    ContinuousSchema,
+    Number,
+    fit_continuous_model,
+    plan_continuous,
+)
 from privrl.costs import ReplaceRecord
+from privrl.costs.relations import AddRemovePerson
 from privrl.costs.selection import ConcentratedCost, PureCost
+from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.envs import Released, save_released
 from privrl.mechanisms.selection import Trial, select_private
-from privrl.models import PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.models import (
+    PrivateBayesNet,
+    PrivateClassifier,
+    PrivateLogisticRegression,
+    PrivateNaiveBayes,
+    histogram,
+)
 from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
 from privrl.models.logistic_regression.chosen import to_plain
+from privrl.offline import ReleasedPolicy, fit_model, fit_policy, save_policy
+from privrl.offline.policy import LoggedPolicy
 
 BINS = ("--choose", "bins=4,32")
 
@@ -250,3 +273,89 @@ def test_a_chosen_classifier_is_no_beginning_of_another() -> None:
     with pytest.raises(ValueError, match="not chosen among several"):
         model.fit(records[["x"]], records["tall"], accountant=accountant, naive_bayes=begun)
     assert accountant.epsilon(1e-5) == 0
+
+
+RECORDS = pd.DataFrame({"a": [0, 1] * 100, "b": [0, 0, 1, 1] * 50})
+CELLS = Schema({name: Categories((0, 1)) for name in RECORDS})
+STEPS = Episode([0, 1, 1], [0, 1], [0.5, 1.0], [False, True], [False, False])
+PERSONS = from_buffer([STEPS] * 40, n_states=2, n_actions=2, reward_bounds=(0, 1), most_steps=2)
+RANGE = Number(low=0, high=1, levels=2)
+NUMBERS = ContinuousLog.from_buffer(
+    [Episode([[0.1], [0.5], [0.7]], [0.1, 0.9], [0.5, 1.0], [False, True], [False, False])] * 40,
+    ContinuousSchema(state={"x": RANGE}, action={"a": RANGE}, reward=RANGE),
+)
+RELEASES: dict[str, Callable[[Trial, Any], Any]] = {
+    "histogram": lambda trial, part: histogram(
+        RECORDS["a"], CELLS.columns["a"], target=part, accountant=trial.accountant
+    ),
+    "network": lambda trial, part: PrivateBayesNet(
+        parents={"a": (), "b": ("a",)}, schema=CELLS, target=part
+    ).fit(RECORDS, accountant=trial.accountant),
+    **{
+        kind.__name__: lambda trial, part, kind=kind: kind(CELLS, classes="b", target=part).fit(
+            RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant
+        )
+        for kind in (PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier)
+    },
+    "model of numbers": lambda trial, part: fit_continuous_model(
+        NUMBERS, target=part, accountant=trial.accountant
+    ),
+    "model": lambda trial, part: fit_model(
+        PERSONS, epsilon=part.epsilon, accountant=trial.accountant
+    ),
+    "policy": lambda trial, part: fit_policy(
+        PERSONS, epsilon=part.epsilon, accountant=trial.accountant
+    ),
+}
+
+
+@dataclass
+class Kept:
+    """As a program may keep a model with what it knows of it."""
+
+    model: Any
+
+
+def _saved(made: Any, path: Path) -> None:
+    match made:
+        case LoggedPolicy():
+            save_policy(path, ReleasedPolicy.of_log(made, epsilon=float(made.cost.pure_epsilon)))
+        case Released():
+            save_released(path, made)
+        case PrivateClassifier():
+            made.classifier_.save(path)
+        case _:
+            made.save(path)
+
+
+@pytest.mark.parametrize("how", ["itself", "copied", "pickled"])
+@pytest.mark.parametrize("kind", RELEASES)
+def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
+    kind: str, how: str, tmp_path: Path
+) -> None:
+    """Of epsilon 1 a file stated .43, and privrl share would have copied it."""
+    of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        return {"made": Kept(RELEASES[kind](trial, trial.part(0.5)))}, 0.0
+
+    best = select_private(
+        {"it": candidate},
+        target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
+        trials=1,
+        relation=AddRemovePerson() if of_persons else None,
+    )
+    made = best.result["made"].model
+    if how != "itself":
+        made = copy.deepcopy(made) if how == "copied" else pickle.loads(pickle.dumps(made))
+    also = {
+        "model": lambda: ReleasedPolicy.of_model(made),
+        "model of numbers": lambda: plan_continuous(made),
+    }
+    with pytest.raises(ValueError, match="chosen among several"):
+        _saved(made, tmp_path / "it")
+    if kind in also:
+        plan = also[kind]()
+        with pytest.raises(ValueError, match="chosen among several"):
+            save_policy(tmp_path / "it", plan) if kind == "model" else plan.save(tmp_path / "it")
+    assert not list(tmp_path.iterdir())

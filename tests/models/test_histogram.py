@@ -762,7 +762,7 @@ def test_a_long_histogram_prints_its_first_cells() -> None:
 def test_a_relation_that_a_file_cannot_name_is_not_saved(relation, tmp_path) -> None:
     """Under the name of another one, a file stated a fifth of what was spent."""
     released = histogram([1, 1, 2], [0, 1, 2], target=TARGET, rng=rng(), relation=relation)
-    with pytest.raises(ValueError, match="relation must be ReplaceRecord"):
+    with pytest.raises(ValueError, match="relation must be one of 'replace one record'"):
         released.save(tmp_path / "histogram.json")
     assert not list(tmp_path.iterdir())
 

@@ -639,6 +639,7 @@ def load_statement() -> dict[str, object]:
         ({"value": 1.0}, "value must be 'value', 'lower', 'upper'"),
         ({"value": {"value": 2, "lower": 0, "upper": 1}}, "value must be between its bounds"),
         ({"value": {"value": "2", "lower": 0, "upper": 1}}, "value.value must be a finite"),
+        ({"value": {"value": 10**30, "lower": 0, "upper": 1}}, "value must be between its bounds"),
         ({"states": []}, "states must be a list"),
         ({"states": [{"state": 0}]}, "states must each say 'action'"),
         ({"states": [{"state": 0, "action": True, "do": "1"}]}, "whole number"),

@@ -13,7 +13,8 @@ from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline.facts import SHARE, Estimate, LogFacts, release_facts
+from privrl.offline.design import FACTS
+from privrl.offline.facts import Estimate, LogFacts, release_facts
 from privrl.offline.persons import PersonStream
 
 EXACT = NoPrivacy(AddRemovePerson())
@@ -61,7 +62,7 @@ def test_with_little_noise_they_are_near(gaussian: bool) -> None:
     if gaussian:
         cost = GaussianCost(sigma=1.0, relation=AddRemovePerson(), table=NORMS)
     found, wanted = facts_of(log_of(persons), cost), by_a_loop(persons)
-    assert found.persons == pytest.approx(wanted.persons, abs=7 * 2**0.5 * 0.1 * 5 / SHARE)
+    assert found.persons == pytest.approx(wanted.persons, abs=7 * 2**0.5 * 0.1 * 5 / FACTS.share)
     np.testing.assert_allclose(values(found)[1:], values(wanted)[1:], atol=0.3)
     assert values(found) != values(wanted)
 
@@ -76,8 +77,8 @@ def test_nobody_pays_more_than_their_share(gaussian: bool) -> None:
     stream = PersonStream(log, cost, np.random.default_rng(0))
     release_facts(stream, log)
     left = left_of(stream)
-    assert (left >= 1 - SHARE - 1e-9).all()
-    assert left[0] == pytest.approx(1 - SHARE, abs=1e-6)
+    assert (left >= 1 - FACTS.share - 1e-9).all()
+    assert left[0] == pytest.approx(1 - FACTS.share, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -100,7 +101,7 @@ def test_what_the_schema_fixes_is_not_asked() -> None:
     cost = LaplaceCost(scale=1e-6, relation=AddRemovePerson(), table=SUMS)
     stream = PersonStream(log, cost, np.random.default_rng(0))
     found = release_facts(stream, log)
-    np.testing.assert_allclose(left_of(stream), 1 - SHARE, atol=1e-6)
+    np.testing.assert_allclose(left_of(stream), 1 - FACTS.share, atol=1e-6)
     np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0, 1, 1, 0], atol=0.01)
 
 

@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from made import Elsewhere, write_parts
 
-from privrl.accounting import releases
-from privrl.data import Categories
+from privrl.accounting import ApproxDP, RdpAccountant, releases
+from privrl.continuous import ContinuousSchema, Number, fit_continuous_model, read_continuous_log
+from privrl.data import Categories, Schema
 from privrl.data.logs import Log, LogSchema, read_log, read_partitions
-from privrl.data.logs.partitions import PartitionedLog, _dealt
+from privrl.data.logs.partitions import PartitionedLog, _dealt, digests_of
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.sources import parquet_table
 from privrl.envs import save_released
@@ -245,6 +246,51 @@ def test_what_is_wrong_with_a_part_is_told_where_it_is_read(
     assert len(calls) == 1
 
 
+class Again(Later):
+    """What a function makes, elsewhere, whenever somebody asks for it."""
+
+    def __init__(self, make: Callable[..., Any], given: tuple[Any, ...]) -> None:
+        self.result = lambda: make(*map(made, given))
+
+
+class Forgets(InNoHurry):
+    """Does as a cluster whose workers all died, so that everything is made again."""
+
+    def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Later:
+        return Again(function, given)
+
+
+@pytest.mark.parametrize("kind", ["cells", "numbers", "records"])
+def test_files_that_changed_are_not_read_again(kind: str, tmp_path: Path) -> None:
+    """The ledger was charged for what they had been."""
+    folder = write_parts(tmp_path / "parts", rows_of(20), 3)
+    records = Schema({"state": Categories(tuple(range(N_STATES)))})
+    number = Number(low=0, high=4, levels=2)
+    numbers = ContinuousSchema(state={"state": number}, action={"action": number}, person="who")
+    accountant, cluster = RdpAccountant(), Forgets()
+    if kind == "records":
+        models = pytest.importorskip("privrl.models", exc_type=ImportError)
+        read: Any = models.read_partitioned_records(folder, records, cluster).of(records)
+    elif kind == "numbers":
+        read = read_continuous_log(folder, numbers, client=cluster)
+    else:
+        read = read_partitions(folder, SCHEMA, cluster)
+
+    def release() -> Any:
+        if kind == "records":
+            target = ApproxDP(1.0, 1e-5)
+            cells = records.columns["state"]
+            return models.histogram(read, cells, target=target, accountant=accountant)
+        fit: Any = fit_continuous_model if kind == "numbers" else fit_model
+        return fit(read, epsilon=1.0, accountant=accountant)
+
+    release()
+    for each in folder.iterdir():
+        pd.read_parquet(each).assign(state=0).to_parquet(each, index=False)
+    with pytest.raises(ValueError, match="must not change while its data are used"):
+        release()
+
+
 def test_rows_are_counted(tmp_path: Path) -> None:
     frame, told = rows_of(20), list[int]()
     folder = write_parts(tmp_path / "parts", frame, 3)
@@ -330,7 +376,11 @@ def test_logs_of_workers_show_nobodys_rows(task: str, tmp_path: Path) -> None:
         parted = read_partitions(folder, SCHEMA, client)
         given = list(parted.parts)
         if task == "of rows":
-            given = [parted.submit(_dealt, each, SCHEMA, 2) for each in sorted(folder.iterdir())]
+            files = sorted(folder.iterdir())
+            given = [
+                parted.submit(_dealt, each, digest, SCHEMA, 2)
+                for each, digest in zip(files, digests_of(parted, files), strict=True)
+            ]
         with pytest.raises(RuntimeError, match="on purpose") as caught:
             parted.result(parted.submit(fails, *given))
         logged = f"{client.get_worker_logs()} {client.get_scheduler_logs()} {caught.value!r}"

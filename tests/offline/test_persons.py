@@ -34,7 +34,7 @@ from privrl.data.logs import Log
 from privrl.numerics.discrete_noise import permute_and_flip
 from privrl.numerics.randomness import secret_rng
 from privrl.offline import persons
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import PersonStream, person_cost
 
 Array = np.ndarray
 Added = Sequence[tuple[int, float]]  # what a person adds to a table: cells and amounts
@@ -572,3 +572,18 @@ def test_a_stream_stays_though_its_generator_is_replaced() -> None:
         stream.update(one_says(), 1)
 
     assert "a stream about persons must" in str(forked(go_on))
+
+
+@pytest.mark.parametrize("order", [None, 2.0])
+def test_relations_with_changes_of_their_own_are_refused(order: float | None) -> None:
+    """With a hundredth of the noise the same was stated: its name, and the epsilon."""
+
+    class Hardly(AddRemovePerson):
+        def __init__(self) -> None:
+            changes = {SUMS: [(0.01,)], NORMS: [(0.01,)]}
+            Relation.__init__(self, str(AddRemovePerson()), changes, norm_only=[NORMS])
+
+    with pytest.raises(ValueError, match=r"relation must be AddRemovePerson\(\)"):
+        person_cost(1.0, Hardly(), order=order)
+    with pytest.raises(ValueError, match=r"of AddRemovePerson\(\) or ReplacePerson\(\)"):
+        PersonStream(crowd(3), LaplaceCost(scale=0.01, relation=Hardly(), table=SUMS))

@@ -15,7 +15,8 @@ from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
 from privrl.offline import fit_policy, plan_for
 from privrl.offline.counts import ReleasedCounts, belief_of, largest_of, value_in_counts
-from privrl.offline.facts import DEVIATIONS, Estimate, estimate
+from privrl.offline.design import FACTS
+from privrl.offline.facts import Estimate, estimate
 
 Array = np.ndarray
 FALSE_ALARM = 1e-6
@@ -110,7 +111,7 @@ def test_bounds_are_how_far_counts_take_it(noise: float, least: float) -> None:
         belief = belief_of(counts, world.most_steps, world.admissible)
         told = value_in_counts(log, counts, belief, action)
         values.append(told.value)
-        widths.append((told.upper - told.value) / DEVIATIONS)
+        widths.append((told.upper - told.value) / FACTS.deviations)
     assert least < np.std(values) / np.sqrt(np.mean(np.square(widths))) < 1.2
 
 
@@ -246,6 +247,6 @@ def test_a_plan_in_a_model() -> None:
     off = np.array([[0.03, 9.0], [0.0, 0.0]])
     told = plan_for(Released(mdp=mdp, statement=said, outcomes=("over",), deviations=off))[1]
     assert told.value == 1.0
-    assert told.lower == pytest.approx(1 - 2 * DEVIATIONS * 0.06)
+    assert told.lower == pytest.approx(1 - 2 * FACTS.deviations * 0.06)
     assert told.upper == 1.0  # is the most there can be
     assert plan_for(Released(mdp=mdp, statement=said, outcomes=("over",)))[1].lower == 0

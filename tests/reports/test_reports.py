@@ -238,6 +238,20 @@ def test_a_promise_names_budget_unit_and_what_it_does_not_cover() -> None:
     assert "no privacy guarantee" in str(nothing.parts[0])
 
 
+@pytest.mark.parametrize("word", ["visit", "episode", "person"])
+def test_a_promise_about_visits_says_what_it_is_for_a_person(word: str) -> None:
+    """A person has several visits: of them the relation of a log speaks as of a person."""
+    unit = word if word == "episode" else f"{word}: all episodes"
+    section = promise(
+        {
+            "relation": "add or remove one person", "unit": unit, "epsilon_delta": 1.0,
+            "delta": 0.0, "randomness": _sharing.SECRET, "caveats": [],
+        }
+    )  # fmt: skip
+    (listing,) = (part for part in section.parts if isinstance(part, Listing))
+    assert (f"more than one {word} at once" in listing.lines[0]) == (word != "person")
+
+
 @pytest.mark.parametrize("k", [2, 10])
 def test_of_several_units_delta_grows_faster(k: int) -> None:
     """Nor is k times epsilon enough for them at the same delta."""
@@ -445,6 +459,22 @@ def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     assert "must be researcher or public, got 'all'" in run(
         "report", tmp_path, "--for", "all", code=2
     )
+
+
+@pytest.mark.parametrize("name", ["release.json", "histogram.json", "histogram.csv"])
+def test_a_page_takes_no_place_of_what_it_is_about(name: str, tmp_path: Path) -> None:
+    """Only the statement records what the release cost, and it went with any of its files."""
+    evil_histogram(tmp_path)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    place = tmp_path / "else" / ".." / name
+    (tmp_path / "else").mkdir()
+    told = run("report", tmp_path, "--out", place, "--force", code=2)
+    assert f"{name} there is read by the command" in told
+    assert (
+        before.items()
+        <= {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}.items()
+    )
+    assert len(before) == 3
 
 
 @pytest.mark.parametrize("audience", ["public", "researcher"])

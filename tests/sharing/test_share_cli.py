@@ -90,6 +90,31 @@ def test_a_weak_delta_needs_a_word() -> None:
     run("share", "out", "--to", "copy", "--weak")
 
 
+SAYS_NOTHING: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "an epsilon below 0": lambda said: said["guarantee"].update(epsilon_delta=-1),
+    "an epsilon of true": lambda said: said["guarantee"].update(epsilon_delta=True),
+    "a delta of a text": lambda said: said["guarantee"].update(delta="0"),
+    "a delta of 1": lambda said: said["guarantee"].update(delta=1),
+    "an order of a text": lambda said: said["guarantee"].update(order="2"),
+    "an order of 1": lambda said: said["guarantee"].update(order=1, epsilon=1.0),
+    "an order of nothing": lambda said: said["guarantee"].update(order=2, epsilon=None),
+    "no relation": lambda said: said["guarantee"].pop("relation"),
+    "a unit of numbers": lambda said: said["guarantee"].update(unit=[1]),
+    "no digest": lambda said: said["sha256"].update({"histogram.csv": None}),
+    "no verdict": lambda said: said.pop("shareable"),
+}
+
+
+@pytest.mark.parametrize("edit", SAYS_NOTHING)
+def test_a_statement_that_promises_nothing_is_refused(edit: str) -> None:
+    """Also one that was sealed again: without a digest, any file would have been copied."""
+    histogram()
+    said = json.loads(Path("out/release.json").read_text())
+    SAYS_NOTHING[edit](said)
+    Path("out/release.json").write_text(json.dumps(_sharing._sealed(said)))
+    assert "error: release.json must" in refused()
+
+
 @pytest.mark.parametrize(("order", "weak"), [(1.001, True), (2, True), (64, False)])
 def test_a_divergence_alone_counts_as_its_epsilon(order: float, weak: bool) -> None:
     """A plan states the divergence of its model: of order 1.001, 9 is an epsilon of 11,500."""

@@ -207,7 +207,7 @@ def _steps(
     try:
         seen = _whole_numbers(episode.observations, first[0], sizes[0])
         action = _whole_numbers(episode.actions, first[1], sizes[1])
-        with np.errstate(over="ignore"):  # of longer floats, which a warning would tell
+        with np.errstate(all="ignore"):  # a warning would tell of longer floats and of NaN
             reward = _array(episode.rewards, "iuf").astype(np.float64)
         terminated = _array(episode.terminations, "b").astype(np.bool_)
         truncated = _array(episode.truncations, "b").astype(np.bool_)

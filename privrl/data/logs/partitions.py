@@ -8,6 +8,7 @@ so that it does not matter who else is there.
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import file_digest
 from importlib import import_module
 from itertools import chain
 from operator import itemgetter
@@ -121,7 +122,7 @@ def read_partitions(
     Raises
     ------
     ValueError
-        As `read_log` does.
+        As `read_log` does; or, later too, if a file has changed that is read again.
     ImportError
         If pyarrow is not installed.
     OSError
@@ -173,8 +174,12 @@ def shuffled(
     files = [each.resolve() for each in parquet_files(folder, schema.columns)]
     for each in files:
         types(no_rows(each, schema.columns))
+    digests = digests_of(cluster, files)
     submit, result = cluster.submit, cluster.result
-    dealt = [submit(_dealt, each, schema, len(files)) for each in files]
+    dealt = [
+        submit(_dealt, each, digest, schema, len(files))
+        for each, digest in zip(files, digests, strict=True)
+    ]
     n_rows = [submit(_n_rows, each) for each in dealt]
     parts = []
     for number in range(len(files)):
@@ -191,13 +196,40 @@ def shuffled(
     return tuple(parts)
 
 
+def digests_of(cluster: OnCluster, files: Sequence[Path]) -> list[str]:
+    """Return the digests of files, as workers see them: what is made of a file goes with its own.
+
+    A worker that dies has its files read again, perhaps after the charge for these data.
+    """
+    return list(map(cluster.result, [cluster.submit(_digest, each) for each in files]))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def unchanged_table(path: Path, digest: str, names: Sequence[str]) -> Any:
+    """Return columns of a Parquet file, as a table of Arrow's.
+
+    Raises
+    ------
+    ValueError
+        If the file has another digest once it was read.
+    """
+    table = parquet_table(path, names)
+    if _digest(path) != digest:
+        raise ValueError(f"{path.name} must not change while its data are used, and did.")
+    return table
+
+
 def _is_there(_: Any) -> bool:
     return True
 
 
-def _dealt(path: Path, schema: Named, n_parts: int) -> list[Any]:
+def _dealt(path: Path, digest: str, schema: Named, n_parts: int) -> list[Any]:
     """Return the rows of a file, those of each part by themselves, in order."""
-    table = parquet_table(path, schema.columns)
+    table = unchanged_table(path, digest, schema.columns)
     whose = np.concatenate(
         [np.empty(0, np.intp)]
         + [

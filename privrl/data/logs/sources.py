@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -305,6 +306,9 @@ def arrow_part(array: Any, name: str) -> Part:
     if not hasattr(array, "dictionary"):
         return Part(entries(array))
     found = entries(array.dictionary)
+    if held != "texts":  # whose type pandas inferred, as that of its categories
+        values = objects(found.values.tolist(), len(found.values))
+        found = replace(found, held="anything", values=values, by_equality=True)
     # Indices may be unsigned: what is missing cannot be marked in them.
     at = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp)
     at[~array.is_valid().to_numpy(zero_copy_only=False)] = -1

@@ -173,8 +173,8 @@ def _as_array(values: Any, called: str) -> NDArray[Any]:
     """Return an array as it is, and a list as one of objects."""
     if hasattr(values, "__array__"):
         array = plain_array(called, values)
-        if array.ndim != 1:
-            raise ValueError(f"{called} must be of shape (n,), got shape {array.shape}.")
+        if array.ndim != 1:  # how many records there are may be private
+            raise ValueError(f"{called} must be of shape (n,), got {array.ndim} axes.")
         return array
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise ValueError(

@@ -93,5 +93,8 @@ def _series(column: Any, called: str) -> "pd.Series[Any]":
             f"{type(dtype).__name__}; convert it first."
         )
     is_arrow = type(native).__module__.startswith("pyarrow")
+    if hasattr(native_type, "value_type") and "string" not in str(native_type.value_type):
+        # The type of a dictionary's numbers was inferred from them, as that of categories is.
+        return pd.Series(pd.Categorical(column.to_list()))
     entries = texts_of(native) if is_arrow and kind == texts else column.to_list()
     return pd.Series(pd.array(entries, dtype=kind))

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import Any, Self
@@ -29,6 +30,7 @@ import pandas as pd
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
+from privrl.files.chosen import check_alone, is_chosen, remade
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.sharing import Verdict, check_said, judge
@@ -256,7 +258,14 @@ class BayesNet(InHtml, saving.Saved):
         return to_bif(self.structure, labels, self.probabilities)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the network as plain data."""
+        """Return the network as plain data.
+
+        Raises
+        ------
+        ValueError
+            If it was chosen among several.
+        """
+        check_alone(self)
         return {
             "format": _FORMAT,
             "schema": self.schema.to_dict(),
@@ -315,9 +324,10 @@ class BayesNet(InHtml, saving.Saved):
                 f"{listed(self.nodes)}."
             )
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # A read-only view of a dictionary cannot be pickled or copied.
-        return type(self), (
+        make = partial(
+            type(self),
             dict(self.parents),
             self.schema,
             dict(self.probabilities),
@@ -325,6 +335,7 @@ class BayesNet(InHtml, saving.Saved):
             self.randomness,
             self.choice,
         )
+        return remade, (is_chosen(self), make)
 
 
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:

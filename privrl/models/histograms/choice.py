@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from privrl.accounting.ledger_file import relation_key
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
@@ -24,6 +23,7 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import typical_loss
 from privrl.models.estimates.mixture import ORDERED
+from privrl.models.saving import relation_in_file
 from privrl.models.targets import mechanism_for
 from privrl.numerics.checks import check_among, check_count, check_positive, check_truth
 from privrl.numerics.discrete_noise import LARGEST
@@ -269,14 +269,11 @@ def spent_by(mechanism: HistogramMechanism) -> dict[str, Any]:
     ValueError
         If its relation is not one that a file can name.
     """
-    name, relation = mechanism_name(mechanism), mechanism.relation
-    known = _known_relations().get(str(relation))
-    if known is None or relation_key(relation) != relation_key(known):
-        raise ValueError(
-            "relation must be ReplaceRecord() or AddRemoveRecord() for a histogram in a file, "
-            f"which has its name alone, got another one, {str(relation)!r}."
-        )
-    return {"relation": str(relation), "mechanism": name, **settings_of(mechanism)}
+    return {
+        "relation": relation_in_file(mechanism.relation, _known_relations()),
+        "mechanism": mechanism_name(mechanism),
+        **settings_of(mechanism),
+    }
 
 
 def _known_relations() -> dict[str, Relation]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
+from privrl.files.chosen import check_alone
 from privrl.files.html import table
 from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
@@ -356,8 +357,10 @@ class PrivateHistogram(Saved):
         Raises
         ------
         ValueError
-            If its relation is neither `ReplaceRecord` nor `AddRemoveRecord`.
+            If its relation is neither `ReplaceRecord` nor `AddRemoveRecord`, or it was chosen
+            among several.
         """
+        check_alone(self)
         return {
             "format": _FORMAT,
             "name": self.name,

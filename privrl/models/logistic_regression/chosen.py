@@ -11,6 +11,7 @@ from typing import Any
 from privrl.accounting.targets import PureDP, Target
 from privrl.costs.base import pure_ratio, zcdp_rho
 from privrl.costs.selection import SelectionCost
+from privrl.files.chosen import mark_chosen
 from privrl.files.shown import shown
 from privrl.mechanisms.selection import Selected, plan_selection
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
@@ -30,7 +31,7 @@ _ENTRIES = (
 
 def to_plain(best: Selected[Fitted], target: Target, candidates: Sequence[str]) -> dict[str, Any]:
     """Return a chosen classifier as plain data; ``target`` is that of the selection."""
-    model = best.result.to_dict()
+    model = best.result.plain()
     return {
         "format": CHOSEN,
         "guarantee": dict(guarantee_of(best.cost, target)),
@@ -68,8 +69,9 @@ def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted
     _check_within(model, cost, target)
     model.__dict__["_public"] = replace(model._public, target=target)
     # Where it began is a part of what was chosen: alone, it would state less.
+    mark_chosen(model)
     for part in (model, getattr(model, "naive_bayes_", model)):
-        part.__dict__ |= {"total_cost_": cost, "_is_chosen": True}
+        part.__dict__["total_cost_"] = cost
     return model
 
 

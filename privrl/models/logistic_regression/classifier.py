@@ -13,6 +13,7 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.files.chosen import is_chosen
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -180,7 +181,7 @@ class PrivateLogisticRegression(SavedClassifier):
             return PrivateNaiveBayes()
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
-        if naive_bayes._is_chosen:  # a file could not state its cost
+        if is_chosen(naive_bayes):  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."

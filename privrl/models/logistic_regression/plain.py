@@ -42,7 +42,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
         "format": FORMAT,
         "guarantee": dict(guarantee_of(state["total_cost_"], public.target)),
         "target": plain_target(public.target),
-        "naive_bayes": begun.to_dict(),
+        "naive_bayes": begun.plain() if state.get("_is_chosen") else begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
         "deviations": [table.tolist() for table in state["deviations_"]],
