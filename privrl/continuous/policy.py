@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from privrl.continuous import planning
+from privrl.continuous.design import ENDS
 from privrl.continuous.encoding import numbers_of, public_points
-from privrl.continuous.ends import HAZARD, Ends, outside
+from privrl.continuous.ends import Ends, outside
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.schema import ContinuousSchema, Number
@@ -200,7 +201,7 @@ def _shortest(
     def hopeful(state: FloatArray, action: FloatArray) -> planning.Predicted:
         after = fearless(state, action)
         numbers = after.state[:, [i for i, _ in numbers_of(model.schema)]]
-        unseen = np.where(outside(numbers, model.core, ends), HAZARD, 0.0)
+        unseen = np.where(outside(numbers, model.core, ends), ENDS.hazard, 0.0)
         return replace(after, ends=np.maximum(after.ends, unseen))
 
     worth = _on_grid(model, fearless, discount, 0.0)
