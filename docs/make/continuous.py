@@ -338,15 +338,14 @@ of random actions, often repeated. Privacy: add or remove one person with the wh
 Entries are mean returns in the true task over {_EPISODES} episodes, ± one standard error over seeds (logs and noise).
 "Public" rewards and ends are given as functions; "learned" ones come out of the same budget. The last column counts the seeds of each entry: the goals ask for ten. Seeds count from 20, and nothing was tuned or
 looked at with them. Constants were tuned on Pendulum, MountainCar and CartPole with seeds from 0; ends and grids were designed
-on those and glucose with seeds from 1000. So these four tasks judge whether that carries over to other logs. All entries but
-Acrobot's and MountainCar's without privacy are of one version of the fit and the planner. An empty cell was not measured.
+on those and glucose with seeds from 1000. So these four tasks judge whether that carries over to other logs. All entries
+are of one version of the fit and the planner. An empty cell was not measured.
 
 Where all steps cost the same (MountainCar and Acrobot), plans are no longer cautious, and seek states where nobody was if the model sees no
 way to an end. With development seeds of MountainCar, mean returns before and after are, with 10,000 persons at epsilon 0.1
 (12 seeds), -140 and -112 with public and -172 and -122 with learned rewards and ends; at epsilon 1 (8 seeds), -102 and -101, and
 -116 and -114; with 30,000 at 0.1 (7 seeds), -113 and -111, and -147 and -129. On the seeds from 20, the means of 10,000 at 0.1
 were -142 and -162 before. At epsilon 0.1 about 140 episodes terminate, fewer than the noise of a count (178), so ends are hardly found.
-Entries of Acrobot, and of MountainCar without privacy, precede this.
 
 Not repeated with this version: with seed 0 and 10,000 persons, Acrobot earned -93 at 5.1 and -500 at 1 with public rewards; and
 `fit_policy` on even bins (`--kinds bins`) earned at 5.1 / 1 -1796 / -1345 in Pendulum, -200 / -200 in MountainCar and 143 / 132
@@ -363,6 +362,10 @@ in CartPole. Acrobot with 100,000 persons has one seed, and public rewards alone
 
 The regulator's drift with 8 dimensions was changed from 1.01 to 0.96 after its first results were seen. The tumour was added
 after the code was fixed, and fails: a tumour that is gone stays gone, and the smooth model lets it return.
+
+LunarLander fails as well (`python docs/make/lunar_lander.py`, with Box2D): with 3,000 persons and learned rewards and ends, plans
+earn -552, -404 and -140 without privacy, -225, -141 and -143 at 5.1 and -678, -566 and -575 at 1 (seeds 20 to 22), and random
+actions -198. Its legs touch the ground, which no smooth model of the mean shows.
 
 {header}
 {chr(10).join(lines["others", "usual"])}
