@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from made import Episode
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from sklearn.pipeline import Pipeline
 
 from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
 from privrl.cli import classifiers as _classifiers
@@ -358,4 +360,32 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
         plan = also[kind]()
         with pytest.raises(ValueError, match="chosen among several"):
             save_policy(tmp_path / "it", plan) if kind == "model" else plan.save(tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("held", ["subclass", "pipeline", "set", "namespace"])
+def test_whatever_holds_what_was_chosen_it_is_not_saved(held: str, tmp_path: Path) -> None:
+    """A subclass and a pipeline of scikit-learn's were saved with the cost of a trial."""
+
+    class Mine(PrivateNaiveBayes):
+        __module__ = "mine"
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        kind = Mine if held == "subclass" else PrivateNaiveBayes
+        made = kind(CELLS, classes="b", target=trial.part(0.5)).fit(
+            RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant
+        )
+        holders: dict[str, Callable[[], Any]] = {
+            "subclass": lambda: made,
+            "pipeline": lambda: Pipeline([("model", made)]),
+            "set": lambda: {made},
+            "namespace": lambda: SimpleNamespace(model=made),
+        }
+        kept.append(made)
+        return holders[held](), 0.0
+
+    kept: list[Any] = []
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    with pytest.raises(ValueError, match="chosen among several"):
+        kept[-1].save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
