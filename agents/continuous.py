@@ -35,6 +35,7 @@ from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
+from privrl.files.chosen import made_of
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import (
     check_count,
@@ -237,12 +238,15 @@ class ContinuousAgent:
         """
         if self._policy is None:
             raise ValueError("policy does not exist before the second draw; call learn first.")
-        return self._policy
+        policy: ContinuousPolicy = made_of(self, self._policy)
+        return policy
 
     def to_policy(self, caveats: Sequence[str] = ()) -> ContinuousPolicy:
         """Return `policy`, which can be saved, with caveats in its statement."""
-        statement = dict(self.policy.statement or {}) | {"caveats": list(caveats)}
-        return replace(self.policy, statement=statement)
+        planned = self.policy
+        statement = dict(planned.statement or {}) | {"caveats": list(caveats)}
+        policy: ContinuousPolicy = made_of(planned, replace(planned, statement=statement))
+        return policy
 
     def learn(
         self,

@@ -22,6 +22,7 @@ from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.costs.base import Cost, is_fixed
 from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
+from privrl.files.chosen import made_of
 from privrl.files.fixed import fixed
 from privrl.files.html import table
 from privrl.numerics.cells import Cells
@@ -408,7 +409,10 @@ def _as_policy(agent: TabularAgent, *, stated: bool) -> Policy:
         )
     actions = agent.policy  # first: if a thread draws meanwhile, the statement covers that as well
     guarantee = _statement_of(agent) if stated else None
-    return Policy.of(actions, agent.n_actions, agent.env, guarantee=guarantee)
+    made: Policy = made_of(
+        agent, Policy.of(actions, agent.n_actions, agent.env, guarantee=guarantee)
+    )
+    return made
 
 
 def _with(paid: Paid, cost: Cost) -> Paid:

@@ -5,6 +5,7 @@ The whole selection cost more, and its file or statement has to say so.
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 _MARK: Final = "_is_chosen"
@@ -17,19 +18,30 @@ def is_chosen(thing: object) -> bool:
     return bool(getattr(thing, "__dict__", {}).get(_MARK))
 
 
-def mark_chosen(result: object, depth: int = _DEEPEST) -> None:
-    """Mark what a selection returns: models of privrl, or lists, tables and dataclasses of them."""
-    parts: Iterable[object] = ()
-    if isinstance(result, tuple | list | dict):
-        parts = result.values() if isinstance(result, dict) else result
-    elif type(result).__module__.startswith("privrl."):
-        inside = getattr(result, "__dict__", {})
+def mark_chosen(result: object) -> None:
+    """Mark what a selection returns: models of privrl, or whatever holds them."""
+    level, met = [result], {id(result)}
+    for _ in range(_DEEPEST + 1):
+        found = [part for each in level for part in _marked(each)]
+        level = [part for part in found if id(part) not in met]
+        met |= set(map(id, level))
+
+
+def _marked(thing: object) -> Iterable[object]:
+    """Mark a thing if it is a model of privrl, or of a class made of one; return its parts."""
+    if isinstance(thing, dict):
+        return thing.values()
+    if isinstance(thing, tuple | list | set | frozenset):
+        return thing
+    if isinstance(thing, type | ModuleType | FunctionType):
+        return ()
+    inside = getattr(thing, "__dict__", {})
+    if any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__):
         inside[_MARK] = True
-        parts = [inside[part] for part in _PARTS if part in inside]
-    elif is_dataclass(result) and not isinstance(result, type):
-        parts = [getattr(result, each.name, None) for each in fields(result)]
-    for each in parts if depth else ():
-        mark_chosen(each, depth - 1)
+        return [inside[part] for part in _PARTS if part in inside]
+    if is_dataclass(thing):  # it may have slots
+        return [getattr(thing, each.name, None) for each in fields(thing)]
+    return list(inside.values())
 
 
 def made_of(source: object, made: Any) -> Any:

@@ -79,6 +79,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
                 raise ValueError("alpha must hold one number for each cell, got none.")
         else:
             object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
+        if isinstance(self.lower_bound, np.floating):  # float32 warns of comparisons with 2^1023
+            object.__setattr__(self, "lower_bound", float(self.lower_bound))
         if not (isinstance(self.lower_bound, Real) and 0 <= self.lower_bound < 2.0**1023):
             raise ValueError(
                 f"lower_bound must be >= 0 and finite, got {shown(self.lower_bound)}; 0 is always "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -181,3 +182,10 @@ def test_bad_calls() -> None:
         synthetic_counts([0.5, 0.5], -1, rng)
     with pytest.raises(ValueError, match="n_records must be"):
         synthetic_counts([0.5, 0.5], 1.5, rng)
+
+
+def test_a_lower_bound_of_single_precision_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = DirichletMechanism(weight=1, alpha=1, lower_bound=np.float32(2))
+    assert type(made.lower_bound) is float

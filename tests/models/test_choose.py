@@ -6,8 +6,10 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,8 +18,10 @@ from made import Episode
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from sklearn.pipeline import Pipeline
 
 from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
+from privrl.agents import PSRL
 from privrl.cli import classifiers as _classifiers
 from privrl.cli.released import Release
 from privrl.continuous import (
@@ -27,12 +31,12 @@ from privrl.continuous import (
     fit_continuous_model,
     plan_continuous,
 )
-from privrl.costs import ReplaceRecord
+from privrl.costs import ReplaceRecord, ReplaceStep
 from privrl.costs.relations import AddRemovePerson
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, save_released
+from privrl.envs import Released, riverswim, save_released
 from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import (
     PrivateBayesNet,
@@ -358,4 +362,58 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
         plan = also[kind]()
         with pytest.raises(ValueError, match="chosen among several"):
             save_policy(tmp_path / "it", plan) if kind == "model" else plan.save(tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("held", ["subclass", "pipeline", "set", "namespace"])
+def test_whatever_holds_what_was_chosen_it_is_not_saved(held: str, tmp_path: Path) -> None:
+    """A subclass and a pipeline of scikit-learn's were saved with the cost of a trial."""
+
+    class Mine(PrivateNaiveBayes):
+        __module__ = "mine"
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        kind = Mine if held == "subclass" else PrivateNaiveBayes
+        made = kind(CELLS, classes="b", target=trial.part(0.5)).fit(
+            RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant
+        )
+        holders: dict[str, Callable[[], Any]] = {
+            "subclass": lambda: made,
+            "pipeline": lambda: Pipeline([("model", made)]),
+            "set": lambda: {made},
+            "namespace": lambda: SimpleNamespace(model=made),
+        }
+        kept.append(made)
+        return holders[held](), 0.0
+
+    kept: list[Any] = []
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    with pytest.raises(ValueError, match="chosen among several"):
+        kept[-1].save(tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("tabular", [False, True])
+def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path) -> None:
+    """It was, with the cost of one trial."""
+
+    def made(**options: Any) -> Any:
+        env = riverswim() if tabular else gym.make("Pendulum-v1")
+        return PSRL.private(env, epsilon=1, episodes=3, relation=ReplaceStep(), rng=0, **options)
+
+    cost = made()._sampler.cost
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        if tabular:  # which takes no accountant of a trial
+            trial.accountant.compose(cost)
+            agent = made()
+        else:
+            agent = made(accountant=trial.accountant)
+        agent.learn()
+        return agent, 0.0
+
+    target = ApproxDP(9.0, 1e-5)
+    best = select_private({"it": candidate}, target=target, trials=1, relation=cost.relation)
+    with pytest.raises(ValueError, match="chosen among several"):
+        best.result.to_policy().save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
