@@ -420,7 +420,8 @@ def _linear_score(first: FloatArray, second: FloatArray) -> Score:
         return np.hstack([outputs, _log(np.abs(outputs))])
 
     a, b = features(first), features(second)
-    unit = np.sqrt(a.var(0) + b.var(0))
+    with np.errstate(over="ignore"):  # of outputs beyond 1e154, which then count for nothing
+        unit = np.sqrt(a.var(0) + b.var(0))
     unit[unit == 0] = 1.0
     within = np.cov(a / unit, rowvar=False) + np.cov(b / unit, rowvar=False)
     within += 1e-6 * np.eye(len(within))  # sums without any noise count, but not infinitely

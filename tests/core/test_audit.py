@@ -6,6 +6,7 @@ event was picked, and each test says what follows.
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -443,3 +444,15 @@ def test_bad_mechanisms() -> None:
         audit_mechanism(lambda data, g: data * np.nan, DATA, NEIGHBOUR, rng(), draws=100)
     with pytest.raises(ValueError, match="mechanism must return finite numbers"):
         audit_mechanism(lambda data, g: data[0], DATA, NEIGHBOUR, rng(), draws=100, batched=True)
+
+
+def test_outputs_of_any_size_warn_of_nothing() -> None:
+    def noisy(data: Array, rng: np.random.Generator) -> Array:
+        return data + rng.laplace(scale=1e290, size=data.shape)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = audit_mechanism(
+            noisy, np.array([1e22]), np.array([1e300]), rng=0, claimed=1.0, delta=0.01, draws=200
+        )
+    assert found.epsilon_lower > 1  # by the outputs' logarithms
