@@ -365,7 +365,7 @@ after the code was fixed, and fails: a tumour that is gone stays gone, and the s
 
 LunarLander fails as well (`python docs/make/lunar_lander.py`, with Box2D): with 3,000 persons and learned rewards and ends, plans
 earn -552, -404 and -140 without privacy, -225, -141 and -143 at 5.1 and -678, -566 and -575 at 1 (seeds 20 to 22), and random
-actions -198. Its legs touch the ground, which no smooth model of the mean shows.
+actions -198. Why was not examined.
 
 {header}
 {chr(10).join(lines["others", "usual"])}
