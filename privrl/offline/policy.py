@@ -7,7 +7,7 @@ stays.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.chosen import MayBeChosen
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.counts import (
     LARGEST,
@@ -72,6 +72,8 @@ class LoggedPolicy(MayBeChosen, InHtml):
         Of everything, for a person.
     unit : str
         What a person is, see `LogSpace`.
+    randomness : str, optional
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
 
     Notes
     -----
@@ -96,6 +98,7 @@ class LoggedPolicy(MayBeChosen, InHtml):
     signal: float
     cost: Cost
     unit: str = "person"
+    randomness: str | None = None
 
 
 def fit_policy(
@@ -152,12 +155,14 @@ def fit_policy(
     with paid_stream(log, cost, rng, accountant) as stream:
         facts = release_facts(stream, log)
         if discount == 1 and counts_show(stream, log, facts, allowed):
-            return _by_counts(log, stream, facts, allowed)
-        if not stream.sums:
-            return _nothing(log, stream, facts, allowed)
-        task = Task(stream, log, facts, discount, allowed, chances)
-        learned = learn(task, log, balanced=uniform)
-        return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+            policy = _by_counts(log, stream, facts, allowed)
+        elif not stream.sums:
+            policy = _nothing(log, stream, facts, allowed)
+        else:
+            task = Task(stream, log, facts, discount, allowed, chances)
+            learned = learn(task, log, balanced=uniform)
+            policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+    return replace(policy, randomness=randomness_of(rng))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:

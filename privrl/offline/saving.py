@@ -138,7 +138,6 @@ class ReleasedPolicy(MayBeChosen, InHtml):
         epsilon: float,
         delta: float = DEFAULT_DELTA,
         order: float | None = None,
-        randomness: str | None = None,
         caveats: tuple[str, ...] = (),
         state_names: tuple[str, ...] | None = None,
         action_names: tuple[str, ...] | None = None,
@@ -146,9 +145,7 @@ class ReleasedPolicy(MayBeChosen, InHtml):
     ) -> Self:
         """Return a policy that `fit_policy` made with a budget.
 
-        ``caveats`` are what the promise does not cover; ``randomness`` is what
-        `privrl.numerics.randomness.randomness_of` says of the generator; names and outcomes are
-        public labels.
+        ``caveats`` are what the promise does not cover; names and outcomes are public labels.
 
         Raises
         ------
@@ -171,7 +168,7 @@ class ReleasedPolicy(MayBeChosen, InHtml):
                 unit=policy.unit,
                 order=order,
                 released="a policy from sums and votes of persons",
-                randomness=randomness,
+                randomness=policy.randomness,
                 caveats=caveats,
             ),
             facts=policy.facts,
