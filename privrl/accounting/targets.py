@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
-from privrl.costs.base import Cost, curve_of, pure_ratio, zcdp_rho
+from privrl.costs.base import Cost, curve_of, delta_of, pure_ratio, zcdp_rho
 from privrl.costs.conversion import (
     DEFAULT_ORDERS,
     epsilon_by_order,
@@ -318,7 +318,7 @@ class ApproxDP(CurveTarget):
 
     def keeps_alone(self, first: Cost, row: int = 0) -> bool:
         """Whether the first release is within the budget by its own privacy profile."""
-        return bool(first.delta(self.epsilon).ravel()[row] <= self.delta)
+        return bool(delta_of(first, self.epsilon).ravel()[row] <= self.delta)
 
     def spent_at(self, order: float, rdp: float) -> float:
         """Return the epsilon that one order implies at the target's delta."""

@@ -7,9 +7,11 @@ about the size, the width or the contents of the table.
 """
 
 import math
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
@@ -17,6 +19,12 @@ from privrl.numerics.checks import check_count, check_is, check_positive, check_
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
+
+
+#: What accountants, ledgers and statements rely on; a subclass gives it to ``__init__``.
+_FINAL: Final = frozenset(
+    ("changes", "name", "tables", "covers_arrival", "norm_only", "convex_from", "sum_only")
+) | {"__str__", "__eq__", "__hash__"}
 
 
 class PaperStepWarning(UserWarning):
@@ -57,6 +65,8 @@ class Relation:
         If ``norm_only`` or ``sum_only`` names no table, an amount is zero or not finite, or a
         change vector is empty, or has several amounts where they bound the sum: a change of one
         cell by all of it costs more.
+    TypeError
+        If a subclass defines ``changes`` or an attribute anew: ledgers and files go by ``tables``.
 
     Notes
     -----
@@ -81,6 +91,15 @@ class Relation:
     norm_only: frozenset[str] = field(default=frozenset(), repr=False)
     convex_from: float | None = field(default=None, repr=False)
     sum_only: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a class whose costs would not be those of its tables."""
+        own = sorted(_FINAL.intersection(vars(cls)))
+        if own:
+            raise TypeError(
+                f"{cls.__name__} must not define {', '.join(own)} of a Relation; give the changes "
+                "as tables to Relation(name, tables)."
+            )
 
     def __init__(
         self,
@@ -170,6 +189,38 @@ def check_relation(relation: object, default: Relation | None = None) -> Relatio
             f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
         )
     return relation
+
+
+def check_name(relation: object) -> Relation:
+    """Return a relation that has the changes of the built-in one of its name, if there is one.
+
+    Statements give the name alone.
+
+    Raises
+    ------
+    ValueError
+        If the changes are others, or it is no relation.
+    """
+    relation = check_relation(relation)
+    known: tuple[Relation, ...] = (
+        *(ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()),
+        *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
+        *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
+    )
+    if found := _EPISODE.fullmatch(relation.name):
+        known = (ReplaceEpisode(int(found[1])),)
+    for each in known:
+        if relation.name == each.name and _definition(relation) != _definition(each):
+            raise ValueError(
+                f"relation must have a name of its own if its changes are, got "
+                f"{shown(relation.name)}, which is {type(each).__name__}'s: a statement has the "
+                "name alone."
+            )
+    return relation
+
+
+def _definition(relation: Relation) -> list[object]:
+    return [getattr(relation, each.name) for each in fields(Relation)]
 
 
 class ReplaceRecord(Relation):
@@ -338,6 +389,8 @@ class ReplaceEpisode(Relation):
             convex_from=0.5,
         )
 
+
+_EPISODE: Final = re.compile(r"replace one episode of ([1-9]\d{0,15}) steps")
 
 #: All counts of persons, each scaled so that the sizes of its contributions sum to 1 at most.
 SUMS = "contributions, by their sum"

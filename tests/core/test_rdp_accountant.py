@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -408,6 +409,41 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
     with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
         selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
     assert not accountant.rdp.any()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, 1j, "0.1", None])
+def test_an_epsilon_or_delta_that_is_none_is_refused(wrong, tmp_path) -> None:
+    """A budget admitted a cost of delta -1, and a ledger an epsilon of -1."""
+
+    @dataclass(frozen=True)
+    class Wrong:
+        relation: relations.Relation = RECORD
+
+        def rdp(self, orders):
+            return np.full(np.shape(orders), 9.0)
+
+        def epsilon(self, delta):
+            return np.asarray(wrong)
+
+        def delta(self, epsilon):
+            return np.full(np.shape(epsilon), wrong)
+
+    words = r"cost.* must (give a|be) number"
+    for kind in (RdpAccountant, PldAccountant):
+        with pytest.raises(ValueError, match=words):
+            kind(budget=ApproxDP(1.0, 1e-5)).compose(Wrong())
+        accountant = kind()
+        accountant.compose(Wrong())
+        with pytest.raises(ValueError, match=words):
+            accountant.epsilon(1e-5)
+        with pytest.raises(ValueError, match=words):
+            accountant.delta(1.0)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(ValueError, match=words):
+        ledger.accountant("people", delta=1e-5).compose(Wrong())
+    assert not ledger.is_there
+    with pytest.raises(ValueError, match=words):
+        selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
 
 
 @pytest.mark.parametrize(
