@@ -32,9 +32,10 @@ except ImportError as error:
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
+from privrl.costs.selection import SelectionCost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import check_alone, is_chosen
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -86,7 +87,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     random_state: int | None = None
 
     # Without annotations, so that they are no parameters.
-    cost_, randomness_, _is_clone = fitted(), fitted(), False
+    cost_, total_cost_, randomness_, _is_clone = fitted(), fitted(), fitted(), False
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -302,9 +303,20 @@ class SavedClassifier(Saved, Classifier):
         """The cost of all that a saved file holds, in the terms of the target; read-only.
 
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
+
+        Raises
+        ------
+        ValueError
+            If it was chosen among several, and was not read from a file that says so.
         """
         check_is_fitted(self, "classes_")
-        return guarantee_of(getattr(self, "total_cost_", self.cost_), self._public.target)
+        cost = getattr(self, "total_cost_", self.cost_)
+        if is_chosen(self) and not isinstance(cost, SelectionCost):
+            raise ValueError(
+                "a model that was chosen among several has no guarantee of its own: the choice "
+                "cost more than its fit. Selected.cost is what it cost."
+            )
+        return guarantee_of(cost, self._public.target)
 
     @abstractmethod
     def _plain(self, public: "Public") -> dict[str, Any]:

@@ -417,3 +417,19 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
     with pytest.raises(ValueError, match="chosen among several"):
         best.result.to_policy().save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_what_was_chosen_states_no_guarantee_of_a_trial(kind: Any) -> None:
+    """Of a choice that cost epsilon 1, the classifier stated what one trial had cost."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model = kind(CELLS, classes="b", target=trial.part(0.5))
+        return model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    for made in (best.result, copy.deepcopy(best.result), pickle.loads(pickle.dumps(best.result))):
+        with pytest.raises(ValueError, match=r"chosen among several has no guarantee of its own"):
+            _ = made.guarantee
+    again = best.result.fit(RECORDS[["a"]], RECORDS["b"])
+    assert again.guarantee["rho"] > 0

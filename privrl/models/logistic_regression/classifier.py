@@ -94,7 +94,7 @@ class PrivateLogisticRegression(SavedClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    total_cost_, naive_bayes_, n_steps_ = fitted(), fitted(), fitted()
+    naive_bayes_, n_steps_ = fitted(), fitted()
 
     def fit(
         self,
