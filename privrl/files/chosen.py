@@ -10,7 +10,8 @@ from typing import Any, Final
 
 _MARK: Final = "_is_chosen"
 _DEEPEST: Final = 5  # lists of lists, which might hold themselves
-_PARTS: Final = ("classifier_", "naive_bayes_")  # of a classifier, with files of their own
+#: Of privrl's own objects: what has files, or a statement, of its own.
+_PARTS: Final = ("classifier_", "naive_bayes_", "policy", "released", "result")
 
 
 def is_chosen(thing: object) -> bool:
