@@ -10,7 +10,6 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 _DEEPEST: Final = 5  # lists of lists, which might hold themselves
-_PARTS: Final = ("classifier_", "naive_bayes_")  # of a classifier, with files of their own
 
 #: The attribute that says by which selection something was chosen.
 MARK: Final = "_chosen_by"
@@ -49,7 +48,7 @@ def mark_chosen(result: object, by: Selection) -> None:
 
 
 def _marked(thing: object, by: Selection) -> Iterable[object]:
-    """Mark a thing if it is a model of privrl, or of a class made of one; return its parts."""
+    """Mark a thing if it may have a statement, and return its parts, which may have their own."""
     if isinstance(thing, dict):
         return thing.values()
     if isinstance(thing, tuple | list | set | frozenset):
@@ -57,12 +56,20 @@ def _marked(thing: object, by: Selection) -> Iterable[object]:
     if isinstance(thing, type | ModuleType | FunctionType):
         return ()
     inside = getattr(thing, "__dict__", {})
-    if any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__):
+    if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
         inside[MARK] = by
-        return [inside[part] for part in _PARTS if part in inside]
     if is_dataclass(thing):  # it may have slots
-        return [getattr(thing, each.name, None) for each in fields(thing)]
+        return [getattr(thing, each.name, None) for each in fields(thing)] + list(inside.values())
     return list(inside.values())
+
+
+def _is_of_privrl(thing: object) -> bool:
+    return any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__)
+
+
+def _is_plain(thing: object) -> bool:
+    """Whether a thing is frozen data, such as a mechanism, whose fields are all that it is."""
+    return is_dataclass(thing) and bool(type(thing).__dataclass_params__.frozen)  # type: ignore[attr-defined] # it has
 
 
 def made_of(source: object, made: Any) -> Any:

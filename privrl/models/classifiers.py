@@ -88,7 +88,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     random_state: int | None = None
 
     # Without annotations, so that they are no parameters.
-    cost_, randomness_, _is_clone = fitted(), fitted(), False
+    cost_, total_cost_, randomness_, _is_clone = fitted(), fitted(), fitted(), False
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""

@@ -28,6 +28,7 @@ from privrl.continuous import (
     ContinuousLog,
     ContinuousSchema,
     Number,
+    ReleasedContinuousEnv,
     fit_continuous_model,
     plan_continuous,
 )
@@ -36,7 +37,8 @@ from privrl.costs.relations import AddRemovePerson, Relation
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, riverswim, save_released
+from privrl.envs import Released, ReleasedEnv, riverswim, save_released
+from privrl.experiments.training import TrainSpec, run_training
 from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import (
     PrivateBayesNet,
@@ -472,4 +474,31 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
     best = select_private({"it": candidate}, target=target, trials=1, relation=cost.relation)
     with pytest.raises(ValueError, match="chosen among several"):
         best.result.to_policy().save(tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("held", ["environment", "environment of numbers", "training"])
+def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) -> None:
+    """An environment was marked, and not the model in it; nor the policy of a run."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        match held:
+            case "environment":
+                model = RELEASES["model"](trial, trial.part(0.5))
+                return ReleasedEnv(released=model), 0.0
+            case "environment of numbers":
+                model = RELEASES["model of numbers"](trial, trial.part(0.5))
+                return ReleasedContinuousEnv(released=model), 0.0
+        return run_training(TrainSpec(env="privrl/RiverSwim-v0", episodes=3)), 0.0
+
+    made: Any = select_private(
+        {"it": candidate},
+        target=PureDP(1.0) if held == "environment" else ApproxDP(1.0, 1e-5),
+        trials=1,
+        relation=None if held == "training" else AddRemovePerson(),
+    ).result
+    with pytest.raises(ValueError, match="chosen among several"):
+        made.policy.save(tmp_path / "it") if held == "training" else _saved(
+            made.released, tmp_path / "it"
+        )
     assert not list(tmp_path.iterdir())

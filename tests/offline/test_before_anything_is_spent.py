@@ -126,3 +126,14 @@ def test_labels_of_cells() -> None:
     assert cell_labels(Schema({"a": Categories(("x", "y\n"))})) is None
     alike = Schema({"a": Categories(("x", "x, b y")), "b": Categories(("y, b y", "y"))})
     assert cell_labels(alike) is None
+
+
+@pytest.mark.parametrize("name", ["state_names", "action_names"])
+def test_names_from_an_iterator_are_kept(name: str) -> None:
+    """The check used them up, and the model failed for the want of them after the charge."""
+    names = ("a", "b", "c")[: 3 if name == "state_names" else 2]
+    accountant = RdpAccountant()
+    model = fit_model(
+        log_of(200, **OUTCOME), epsilon=1, accountant=accountant, **{name: iter(names)}
+    )
+    assert getattr(model, name) == names

@@ -1,6 +1,6 @@
 """The logistic regression classifier: fit and predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -136,12 +136,15 @@ class PrivateLogisticRegression(SavedClassifier):
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
             tables, measured = plan_tables(begun.target, records.shapes, part, n_records)
+            counted = begun._counted(records)
         else:
-            tables, measured = None, False
+            tables, measured, counted = None, False, []
         cost = planned.cost(tables)
 
         def learn(rng: np.random.Generator) -> dict[str, Any]:
-            return _learned(begun, records, planned, tables, rng, measured=measured)
+            return _learned(
+                begun, records, planned, tables, rng, counted=counted, measured=measured
+            )
 
         learned = Release(accountant, cost, learn, rng).make()
         counts = learned.pop("counts")
@@ -240,6 +243,7 @@ def _learned(
     tables: TablesMechanism | None,
     rng: np.random.Generator,
     *,
+    counted: Sequence[FloatArray],
     measured: bool,
 ) -> dict[str, Any]:
     """Make the charged releases, and return the attributes and naive Bayes' counts.
@@ -248,7 +252,7 @@ def _learned(
     """
     counts: tuple[ReleasedTable, ...] | None = None
     if tables is not None:
-        counts = begun._learn_tables(records, tables, rng, measured=measured)
+        counts = begun._learn_tables(records, counted, tables, rng, measured=measured)
         if not measured:
             begun = begun.with_temperature(
                 safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)
