@@ -69,7 +69,8 @@ def _is_of_privrl(thing: object) -> bool:
 
 def _is_plain(thing: object) -> bool:
     """Whether a thing is frozen data, such as a mechanism, whose fields are all that it is."""
-    return is_dataclass(thing) and bool(type(thing).__dataclass_params__.frozen)  # type: ignore[attr-defined] # it has
+    frozen: Any = getattr(type(thing), "__dataclass_params__", None)
+    return frozen is not None and bool(frozen.frozen)
 
 
 def made_of(source: object, made: Any) -> Any:
