@@ -358,6 +358,10 @@ class PaidSampler(FixedArrays):
             )
         return super().__reduce_ex__(protocol)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget()  # what changes in use is none of the settings, which are read-only
+
 
 class PaidOnce(PaidSampler):
     """Base class of samplers whose first update pays for all of them, what ``_cost`` is."""

@@ -314,8 +314,27 @@ def test_nor_in_a_pickle(sampler: Sampler) -> None:
             if isinstance(values, np.ndarray) and not isinstance(sampler, NonPrivate):
                 with pytest.raises(ValueError, match="read-only"):
                     values[...] = 0
+        again.update(np.ones((2, 2, 2)), np.random.default_rng(0))  # its own sums can be written to
     factors = pickle.loads(pickle.dumps(factorise("square-root", 4), 4))
     assert not factors.left.flags.writeable
+
+
+class InPlace(Diffuse):
+    """Adds up in an array that it makes before the first update."""
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._sums = np.zeros((2, 3))
+
+    def update(self, counts, rng):
+        self._sums += counts
+        return super().update(counts, rng)
+
+
+def test_what_changes_in_use_can_be_written_to_in_a_pickle() -> None:
+    accountant, again = RdpAccountant(), pickle.loads(pickle.dumps(InPlace()))
+    draw(accountant, [(again, np.ones((2, 3)))], np.random.default_rng(0))
+    assert again._sums.all()
 
 
 @pytest.mark.parametrize("kind", [Diffuse, Concentrated])
