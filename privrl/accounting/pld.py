@@ -195,19 +195,21 @@ class PldAccountant(KeepsJournal):
                 f"cost must be hashable, like a frozen dataclass, got {shown(cost)}; equal costs "
                 "are accounted for together."
             )
+        relation, ours = cost.relation, self.relation
+        # Known costs as well: a plan makes them known before anything is charged.
+        if ours is not None and relation is not ours and relation != ours:
+            raise ValueError(
+                f"cost must be about the relation {str(ours)!r} like those before it, got "
+                f"{str(relation)!r}; use another accountant for it."
+            )
         known = self._curves.get(cost)
         if known is not None and is_fixed(cost):
             return cost
-        curve, relation = _rdp(cost), cost.relation
+        curve = _rdp(cost)
         if known is not None and not np.array_equal(curve, known):
             raise ValueError(
                 f"cost must not change after it was first charged, got {shown(cost)}; make a "
                 "new one instead."
-            )
-        if self.relation is not None and relation != self.relation:
-            raise ValueError(
-                f"cost must be about the relation {str(self.relation)!r} like those before it, "
-                f"got {str(relation)!r}; use another accountant for it."
             )
         if not _is_symmetric(relation):
             raise ValueError(

@@ -121,7 +121,7 @@ class BufferedFactorisation:
     @cached_property
     def deviations(self) -> FloatArray:
         """See `privrl.samplers.factorisations.Factorisation.deviations`."""
-        return self.column_norm * np.sqrt(np.cumsum(self._left**2))
+        return _frozen(self.column_norm * np.sqrt(np.cumsum(self._left**2)))
 
     @cached_property
     def fresh(self) -> FloatArray:

@@ -144,7 +144,9 @@ class Factorisation:
         For noise that hides one record's change of 1 in the whole stream as well as a standard
         deviation of 1 would hide it in a single release.
         """
-        return self.column_norm * np.sqrt((self.left**2).sum(axis=1))
+        found: FloatArray = self.column_norm * np.sqrt((self.left**2).sum(axis=1))
+        found.flags.writeable = False  # as above
+        return found
 
     @property
     def updates(self) -> int:

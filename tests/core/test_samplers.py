@@ -649,3 +649,11 @@ def test_counts_of_few_bits_are_counts() -> None:
     """Limits and steps of counts are beyond what float16 holds."""
     sampler = Diffuse(weight=0.1, relation=ReplaceStep(), table="transitions")
     sampler.update(np.ones((2, 2, 2), np.float16), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("sampler", [Diffuse(), Concentrated(window=2)], ids=repr)
+def test_rows_without_cells_are_refused_before_they_are_paid_for(sampler: Sampler) -> None:
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match=r"cells on the last axis, got shape \(3, 0\)"):
+        draw(accountant, [(sampler.fresh(), np.zeros((3, 0)))], np.random.default_rng(0))
+    assert not accountant.journal
