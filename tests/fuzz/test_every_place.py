@@ -5,6 +5,7 @@ another did not. Places are found by looking, and a new one that no list here ha
 """
 
 import copy
+import dataclasses
 import importlib
 import inspect
 import json
@@ -21,10 +22,11 @@ import pandas as pd
 import pytest
 from calls import Valid
 from forks import forked
+from sklearn.exceptions import NotFittedError
 
 import privrl
 from privrl import agents, continuous, envs, models, offline
-from privrl.accounting import BudgetExceeded, Ledger, RdpAccountant, releases
+from privrl.accounting import ApproxDP, BudgetExceeded, Ledger, RdpAccountant, releases
 from privrl.agents import HatRewards, NoisyRewards, TabularAgent
 from privrl.agents.bandits import _ArmSums, imed
 from privrl.agents.policy_release import PolicyMechanism
@@ -34,6 +36,7 @@ from privrl.data.logs.templates import write_log_template
 from privrl.envs import Ranged, TabularMDP, riverswim
 from privrl.experiments import SweepSpec, run_sweep
 from privrl.files.sharing import STATEMENTS
+from privrl.mechanisms import select_private
 from privrl.models.bayes_net.network import BayesNet
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.logistic_regression.choice import load_classifier
@@ -594,3 +597,48 @@ def test_nothing_is_read_beside_a_statement_about_another(
             with pytest.raises(ValueError, match=about.replace(".", r"\.")):
                 load(path)
             (folder / about).unlink()
+
+
+def pages_of(thing: Any, folder: Path) -> Iterator[dict[str, Any]]:
+    """What a thing says of itself, wherever it goes; ValueError if it does not."""
+    if isinstance(thing, envs.Released):
+        envs.save_released(folder, thing)
+    elif hasattr(thing, "save"):
+        thing.save(folder if hasattr(thing, "core") else folder / "page.json")
+    if hasattr(thing, "to_text"):
+        yield json.loads(thing.to_text())
+    if hasattr(thing, "to_dict"):
+        yield thing.to_dict()
+    yield from (json.loads(each.read_text()) for each in folder.glob("*.json"))
+
+
+def test_what_was_chosen_states_the_choice_or_nothing(
+    valid: dict[str, Valid], tmp_path: Path
+) -> None:
+    made = made_to_save(valid)
+    made["ReleasedPolicy"] = offline.ReleasedPolicy.of_model(made["Released"])
+    wrong, target = [], ApproxDP(9.0, 1e-5)
+    for name, thing in made.items():
+        if name.endswith("Schema"):
+            continue
+        chosen = select_private({"it": lambda _, t=thing: (t, 0.0)}, target=target, trials=1)
+        for how in (
+            lambda x: x, copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)),
+            dataclasses.replace, lambda x: x.with_temperature(0.5), lambda x: x.to_policy(),
+            offline.ReleasedPolicy.of_model, continuous.plan_continuous,
+        ):  # fmt: skip
+            folder = tmp_path / f"{len([*tmp_path.iterdir()])}"
+            folder.mkdir()
+            try:
+                it = how(chosen.result)
+            except (ValueError, TypeError, AttributeError):  # it has no such thing
+                continue
+            try:
+                pages = [*pages_of(it, folder)]
+            except (ValueError, NotFittedError):
+                assert not [*folder.iterdir()]
+                continue
+            for page in pages:
+                if page.get("guarantee", {}).get("epsilon", 0) < 8.99:
+                    wrong.append(f"{name}: {page.get('guarantee')}")
+    assert not wrong
