@@ -163,6 +163,20 @@ def test_a_file_without_records_spends_nothing() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_stop_before_the_charge_says_nothing_of_a_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial on made-up records said that its budget was charged, and none of the ledger was."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateNaiveBayes, "_learn_tables", stop)
+    result = classify("--choose", "model=naive-bayes,logistic-regression")
+    assert result.exit_code == 130
+    assert said(result).endswith("stopped; no file is incomplete.")
+    assert not (Ledger().is_there and Ledger().accounts())
+
+
+@pytest.mark.usefixtures("folder")
 def test_bins_need_a_numeric_column() -> None:
     Schema({"x": Categories((1, 2)), "tall": Categories((True, False))}).save("schema.toml")
     assert "needs a numeric column" in said(classify(*BINS))
