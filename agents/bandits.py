@@ -21,7 +21,7 @@ from privrl.samplers.base import PaidSampler, check_batch, draw
 from privrl.samplers.dirichlet import SingleDraw
 
 #: One reward in [0, 1] is replaced by any other: a sum of rewards changes by at most 1.
-REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]})
+REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]}, covers_arrival=True)
 _EDGE = 1e-12  # minimal distance of means from 0 and 1, where divergences are infinite
 
 

@@ -245,8 +245,7 @@ class ContinuousAgent:
         """Return `policy`, which can be saved, with caveats in its statement."""
         planned = self.policy
         statement = dict(planned.statement or {}) | {"caveats": list(caveats)}
-        policy: ContinuousPolicy = made_of(planned, replace(planned, statement=statement))
-        return policy
+        return replace(planned, statement=statement)
 
     def learn(
         self,

@@ -149,7 +149,6 @@ def _choose(
 
     from privrl.data.schema import Schema
     from privrl.mechanisms.selection import Trial, plan_selection, run_trial, select_private
-    from privrl.models.logistic_regression.chosen import to_plain
 
     schema = Schema.load(schema_file)
     _check_target(schema, column)
@@ -175,8 +174,7 @@ def _choose(
     best = select_private(candidates, target=target, rng=rng, accountant=accountant)
     guarantee = release.guarantee(best.cost)
     fitted, schema = best.result, options[best.name][0]
-    saved = to_plain(best, target, tuple(options))
-    written = release.save({"model.json": plain_writer(saved)}, guarantee)
+    written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
     _print_fitted(release, fitted, column, len(records))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
     if tests is not None:

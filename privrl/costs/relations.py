@@ -37,7 +37,7 @@ class Relation:
         not be listed: they cost no more.
     covers_arrival : bool
         Whether the changes of the table ``"rewards"`` also hold if a reward depends on the next
-        state, so that replacing that state also changes the reward.
+        state, so that replacing that state also changes the reward. By default they do not.
     norm_only : collection of str
         Tables whose vectors bound the Euclidean norm of a change, but not its cells:
         enough for Gaussian noise, and refused by every other cost.
@@ -77,7 +77,7 @@ class Relation:
 
     name: str
     tables: Tables = field(repr=False)
-    covers_arrival: bool = field(default=True, repr=False)
+    covers_arrival: bool = field(default=False, repr=False)
     norm_only: frozenset[str] = field(default=frozenset(), repr=False)
     convex_from: float | None = field(default=None, repr=False)
     sum_only: frozenset[str] = field(default=frozenset(), repr=False)
@@ -87,7 +87,7 @@ class Relation:
         name: str,
         tables: Mapping[str, Iterable[Iterable[float]]],
         *,
-        covers_arrival: bool = True,
+        covers_arrival: bool = False,
         norm_only: Collection[str] = (),
         convex_from: float | None = None,
         sum_only: Collection[str] = (),
@@ -180,14 +180,14 @@ class ReplaceRecord(Relation):
     """
 
     def __init__(self) -> None:
-        super().__init__("replace one record", {"counts": [(1, -1)]})
+        super().__init__("replace one record", {"counts": [(1, -1)]}, covers_arrival=True)
 
 
 class AddRemoveRecord(Relation):
     """One person's record is added or removed: the table ``counts`` changes by +1 or by −1."""
 
     def __init__(self) -> None:
-        super().__init__("add or remove one record", {"counts": [(1,), (-1,)]})
+        super().__init__("add or remove one record", {"counts": [(1,), (-1,)]}, covers_arrival=True)
 
 
 _ARRIVAL = ", rewards paid on arrival"
@@ -333,6 +333,7 @@ class ReplaceEpisode(Relation):
                 DAMPED: damped,
                 DAMPED_REWARDS: damped,
             },
+            covers_arrival=True,
             norm_only=_NORM_ONLY,
             convex_from=0.5,
         )
@@ -359,7 +360,11 @@ class AddRemovePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "add or remove one person", _contributions(1), norm_only=(NORMS,), sum_only=(SUMS,)
+            "add or remove one person",
+            _contributions(1),
+            covers_arrival=True,
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
         )
 
 
@@ -372,7 +377,11 @@ class ReplacePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "replace one person", _contributions(2), norm_only=(NORMS,), sum_only=(SUMS,)
+            "replace one person",
+            _contributions(2),
+            covers_arrival=True,
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
         )
 
 
@@ -399,4 +408,5 @@ class PaperStep(Relation):
         super().__init__(
             "replace one step, self-loops overlooked (not a guarantee)",
             {"transitions": [(1, -1, 1, -1)], "rewards": [(1, -1)]},
+            covers_arrival=True,
         )

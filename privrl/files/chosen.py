@@ -1,34 +1,55 @@
-"""Models that were chosen among several private trials: a file of one would state its own cost.
+"""Results that were chosen among several private trials, which the whole selection paid for.
 
-The whole selection cost more, and its file or statement has to say so.
+A file or statement of one has to state the selection: its own release cost less. So a selection
+marks its result with what it was, which copies, pickles and ``dataclasses.replace`` keep.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-_MARK: Final = "_is_chosen"
 _DEEPEST: Final = 5  # lists of lists, which might hold themselves
 #: Of privrl's own objects: what has files, or a statement, of its own.
 _PARTS: Final = ("classifier_", "naive_bayes_", "policy", "released", "result")
 
-
-def is_chosen(thing: object) -> bool:
-    """Whether a model was chosen among several, or is a part of one that was, or made of it."""
-    return bool(getattr(thing, "__dict__", {}).get(_MARK))
+#: The attribute that says by which selection something was chosen.
+MARK: Final = "_chosen_by"
 
 
-def mark_chosen(result: object) -> None:
+@dataclass(frozen=True)
+class Selection:
+    """What a file of a chosen result states: the whole cost, its target, names of candidates."""
+
+    cost: Any
+    target: Any
+    name: str
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MayBeChosen:
+    """The base of frozen dataclasses that a selection can return, and that have files."""
+
+    _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
+
+
+def chosen_by(thing: object) -> Selection | None:
+    """Return the selection that chose a thing, what it is a part of, or what it was made of."""
+    found: Selection | None = getattr(thing, "__dict__", {}).get(MARK)
+    return found
+
+
+def mark_chosen(result: object, by: Selection) -> None:
     """Mark what a selection returns: models of privrl, or whatever holds them."""
     level, met = [result], {id(result)}
     for _ in range(_DEEPEST + 1):
-        found = [part for each in level for part in _marked(each)]
+        found = [part for each in level for part in _marked(each, by)]
         level = [part for part in found if id(part) not in met]
         met |= set(map(id, level))
 
 
-def _marked(thing: object) -> Iterable[object]:
+def _marked(thing: object, by: Selection) -> Iterable[object]:
     """Mark a thing if it is a model of privrl, or of a class made of one; return its parts."""
     if isinstance(thing, dict):
         return thing.values()
@@ -38,7 +59,7 @@ def _marked(thing: object) -> Iterable[object]:
         return ()
     inside = getattr(thing, "__dict__", {})
     if any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__):
-        inside[_MARK] = True
+        inside[MARK] = by
         return [inside[part] for part in _PARTS if part in inside]
     if is_dataclass(thing):  # it may have slots
         return [getattr(thing, each.name, None) for each in fields(thing)]
@@ -46,31 +67,24 @@ def _marked(thing: object) -> Iterable[object]:
 
 
 def made_of(source: object, made: Any) -> Any:
-    """Return what was made of a model alone, which is chosen if the model is."""
-    if is_chosen(source):
-        mark_chosen(made)
-    return made
-
-
-def remade(chosen: bool, make: Callable[[], Any]) -> Any:
-    """Return what a pickle or a copy makes again, marked as it was."""
-    made = make()
-    if chosen:
-        mark_chosen(made)
+    """Return what was made of a result alone, which is chosen if the result is."""
+    by = chosen_by(source)
+    if by is not None:
+        mark_chosen(made, by)
     return made
 
 
 def check_alone(thing: object) -> None:
-    """Check that a model was not chosen among several.
+    """Check that a result was not chosen among several.
 
     Raises
     ------
     ValueError
         If it was.
     """
-    if is_chosen(thing):
+    if chosen_by(thing) is not None:
         raise ValueError(
             "a model that was chosen among several must not be saved alone, without what the "
-            "choice cost: publish its numbers with Selected.cost, or copy the file of privrl "
-            "classify --choose."
+            "choice cost: publish its numbers with Selected.cost. Files of classifiers alone "
+            "state that."
         )

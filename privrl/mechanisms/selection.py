@@ -42,7 +42,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import mark_chosen
+from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -63,8 +63,8 @@ class Selected(Generic[Result]):
     Attributes
     ----------
     result : object
-        What the candidate returned. A model in it cannot be saved: its file would state what one
-        trial cost.
+        What the candidate returned. The file of a classifier in it states the whole selection;
+        other models cannot be saved: their files would state what one trial cost.
     score : float
         Its private score. Being the largest of several, it is too high on average.
     name : str
@@ -214,7 +214,8 @@ def select_private(
                 best = Selected(result, score, name, cost)
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
-        mark_chosen(best.result)
+        names = tuple(name for name, _ in named)
+        mark_chosen(best.result, Selection(cost, target, best.name, names))
         return best
 
     return Release(accountant, cost, run, rng).make()

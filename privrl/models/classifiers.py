@@ -32,13 +32,14 @@ except ImportError as error:
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.costs.selection import SelectionCost
+from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import check_alone, is_chosen
+from privrl.files.chosen import MARK, chosen_by
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
+from privrl.models.chosen import chosen_plain
 from privrl.models.encoding import (
     Codes,
     as_table,
@@ -87,7 +88,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     random_state: int | None = None
 
     # Without annotations, so that they are no parameters.
-    cost_, total_cost_, randomness_, _is_clone = fitted(), fitted(), fitted(), False
+    cost_, randomness_, _is_clone = fitted(), fitted(), False
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -265,7 +266,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     def _become(self, records: "Records", **learned: Any) -> None:
         """Set all fitted attributes at once, so that an earlier failure changes nothing."""
-        for of_before in ("feature_names_in_", "total_cost_", "_is_chosen"):
+        for of_before in ("feature_names_in_", MARK):
             self.__dict__.pop(of_before, None)
         self.__dict__.update(
             vars(records.seen),
@@ -303,20 +304,21 @@ class SavedClassifier(Saved, Classifier):
         """The cost of all that a saved file holds, in the terms of the target; read-only.
 
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
-
-        Raises
-        ------
-        ValueError
-            If it was chosen among several, and was not read from a file that says so.
         """
         check_is_fitted(self, "classes_")
-        cost = getattr(self, "total_cost_", self.cost_)
-        if is_chosen(self) and not isinstance(cost, SelectionCost):
-            raise ValueError(
-                "a model that was chosen among several has no guarantee of its own: the choice "
-                "cost more than its fit. Selected.cost is what it cost."
-            )
-        return guarantee_of(cost, self._public.target)
+        by = chosen_by(self)
+        return guarantee_of(self.total_cost_, self._public.target if by is None else by.target)
+
+    @property
+    def total_cost_(self) -> Cost:
+        """The cost of everything in a saved file; of the whole selection, if one chose it."""
+        by = chosen_by(self)
+        return self._own_cost() if by is None else by.cost
+
+    def _own_cost(self) -> Cost:
+        """Return the cost of everything in a saved file, but for that of a choice."""
+        cost: Cost = self.cost_
+        return cost
 
     @abstractmethod
     def _plain(self, public: "Public") -> dict[str, Any]:
@@ -330,14 +332,15 @@ class SavedClassifier(Saved, Classifier):
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         ValueError
-            If parameters are others than at the fit, or it was chosen among several.
+            If parameters are others than at the fit, or it was chosen by a selection of another
+            relation than `ReplaceRecord`, or cost more than a trial of it.
         """
         check_is_fitted(self, "classes_")
-        check_alone(self)
-        return self.plain()
+        by = chosen_by(self)
+        return self.plain() if by is None else chosen_plain(self.plain(), self._own_cost(), by)
 
     def plain(self) -> dict[str, Any]:
-        """Return the same of a classifier that may be chosen, for a file that says so."""
+        """Return the same of a fit alone, of a classifier that may be chosen."""
         public: Public = self._public
         domain = self._domain()
         labels = public.labels if self.classes is None else class_labels(domain, self.classes)

@@ -20,6 +20,7 @@ from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
+from privrl.files.chosen import MayBeChosen
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng
@@ -44,7 +45,7 @@ _RARITY = 0.4  # of the range of rewards, by the root of how often an action was
 
 
 @dataclass(frozen=True, eq=False)
-class LoggedPolicy(InHtml):
+class LoggedPolicy(MayBeChosen, InHtml):
     """A policy from a log, and what left on the way to it.
 
     Attributes

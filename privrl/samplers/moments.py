@@ -77,7 +77,9 @@ def relation_of_moments(relation: Relation) -> Relation:
             f"continuous states, got {shown(relation)}."
         )
     most = math.nextafter(math.sqrt(square), math.inf)
-    return Relation(str(relation), {NORMS: [(most,), (-most,)]}, norm_only=(NORMS,))
+    return Relation(
+        str(relation), {NORMS: [(most,), (-most,)]}, covers_arrival=True, norm_only=(NORMS,)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import RenyiDP, Target
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import is_chosen
+from privrl.files.chosen import chosen_by
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -140,7 +140,6 @@ class PrivateLogisticRegression(SavedClassifier):
         else:
             tables, measured, counted = None, False, []
         cost = planned.cost(tables)
-        total_cost = cost if naive_bayes is None else both(cost, begun)
 
         def learn(rng: np.random.Generator) -> dict[str, Any]:
             return _learned(
@@ -149,7 +148,8 @@ class PrivateLogisticRegression(SavedClassifier):
 
         learned = Release(accountant, cost, learn, rng).make()
         counts = learned.pop("counts")
-        self._become(records, cost_=cost, total_cost_=total_cost, **learned)
+        before = naive_bayes is not None
+        self._become(records, cost_=cost, _is_begun_before=before, **learned)
         if counts is not None:
             learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
         return self
@@ -184,7 +184,7 @@ class PrivateLogisticRegression(SavedClassifier):
             return PrivateNaiveBayes()
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
-        if is_chosen(naive_bayes):  # a file could not state its cost
+        if chosen_by(naive_bayes) is not None:  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."
@@ -205,6 +205,9 @@ class PrivateLogisticRegression(SavedClassifier):
         for column, weights in zip(columns, self.weights_, strict=True):
             logits += weights.take(column, axis=0)
         return logits + self.intercept_
+
+    def _own_cost(self) -> Cost:
+        return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
 
     def _plain(self, public: Public) -> dict[str, Any]:
         return to_plain(vars(self), public)
