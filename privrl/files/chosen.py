@@ -5,7 +5,7 @@ marks its result with what it was, which copies, pickles and ``dataclasses.repla
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -19,12 +19,16 @@ MARK: Final = "_chosen_by"
 
 @dataclass(frozen=True)
 class Selection:
-    """What a file of a chosen result states: the whole cost, its target, names of candidates."""
+    """What a file of a chosen result states: the whole cost, its target, names of candidates.
+
+    The cost covers what the trial ``paid``; None where that was checked before.
+    """
 
     cost: Any
     target: Any
     name: str
     candidates: tuple[str, ...]
+    paid: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,28 +46,35 @@ def chosen_by(thing: object) -> Selection | None:
 
 def mark_chosen(result: object, by: Selection) -> None:
     """Mark what a selection returns: models of privrl, or whatever holds them."""
-    level, met = [result], {id(result)}
+    level, met = [(result, by)], {id(result)}
     for _ in range(_DEEPEST + 1):
-        found = [part for each in level for part in _marked(each, by)]
-        level = [part for part in found if id(part) not in met]
-        met |= set(map(id, level))
+        found = [part for each in level for part in _marked(*each)]
+        level = [part for part in found if id(part[0]) not in met]
+        met |= {id(part) for part, _ in level}
 
 
-def _marked(thing: object, by: Selection) -> Iterable[object]:
+def _marked(thing: object, by: Selection) -> list[tuple[object, Selection]]:
     """Mark a thing if it is a model of privrl, or of a class made of one; return its parts."""
-    if isinstance(thing, dict):
-        return thing.values()
-    if isinstance(thing, tuple | list | set | frozenset):
-        return thing
-    if isinstance(thing, type | ModuleType | FunctionType):
-        return ()
     inside = getattr(thing, "__dict__", {})
-    if any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__):
+    parts: Iterable[object] = inside.values()
+    if isinstance(thing, dict):
+        parts = thing.values()
+    elif isinstance(thing, tuple | list | set | frozenset):
+        parts = thing
+    elif isinstance(thing, type | ModuleType | FunctionType):
+        parts = ()
+    elif any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__):
         inside[MARK] = by
-        return [inside[part] for part in _PARTS if part in inside]
-    if is_dataclass(thing):  # it may have slots
-        return [getattr(thing, each.name, None) for each in fields(thing)]
-    return list(inside.values())
+        # What a fit began with was paid as a part of it, or before: then it is looked for.
+        within = by if inside.get("_is_begun_before") else replace(by, paid=None)
+        return [
+            (inside[part], within if part == "naive_bayes_" else by)
+            for part in _PARTS
+            if part in inside
+        ]
+    elif is_dataclass(thing):  # it may have slots
+        parts = [getattr(thing, each.name, None) for each in fields(thing)]
+    return [(part, by) for part in parts]
 
 
 def made_of(source: object, made: Any) -> Any:
