@@ -1,6 +1,7 @@
 """privrl classify and privrl naive-bayes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,7 +164,9 @@ def _choose(
     for own, named in options.values():
         # On made-up records, so that what their number or a setting makes impossible costs nothing.
         made_up = own.decode(np.zeros((len(records), len(own.names)), np.int64))
-        run_trial(_candidate(release, made_up, own, column, named), Trial(cost.trial, each, rng))
+        with _rehearsed():
+            rehearsal = Trial(cost.trial, each, rng)
+            run_trial(_candidate(release, made_up, own, column, named), rehearsal)
     candidates = {
         name: _candidate(release, records, own, column, named)
         for name, (own, named) in options.items()
@@ -178,6 +181,16 @@ def _choose(
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
     release.answer |= {"chosen": best.name, "candidates": list(options)}
     release.finish("model.json", guarantee, written)
+
+
+@contextmanager
+def _rehearsed() -> Iterator[None]:
+    """Drop the notes of a trial that stops before the charge: its budget is nobody's."""
+    try:
+        yield
+    except BaseException as error:
+        error.__notes__ = []
+        raise
 
 
 def _print_fitted(release: Release, fitted: Any, column: str, records: int) -> None:

@@ -5,7 +5,7 @@ marks its result with what it was, which copies, pickles and ``dataclasses.repla
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -17,12 +17,16 @@ MARK: Final = "_chosen_by"
 
 @dataclass(frozen=True)
 class Selection:
-    """What a file of a chosen result states: the whole cost, its target, names of candidates."""
+    """What a file of a chosen result states: the whole cost, its target, names of candidates.
+
+    The cost covers what the trial ``paid``; None where that was checked before.
+    """
 
     cost: Any
     target: Any
     name: str
     candidates: tuple[str, ...]
+    paid: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,27 +44,31 @@ def chosen_by(thing: object) -> Selection | None:
 
 def mark_chosen(result: object, by: Selection) -> None:
     """Mark what a selection returns: models of privrl, or whatever holds them."""
-    level, met = [result], {id(result)}
+    level, met = [(result, by)], {id(result)}
     for _ in range(_DEEPEST + 1):
-        found = [part for each in level for part in _marked(each, by)]
-        level = [part for part in found if id(part) not in met]
-        met |= set(map(id, level))
+        found = [part for each in level for part in _marked(*each)]
+        level = [part for part in found if id(part[0]) not in met]
+        met |= {id(part) for part, _ in level}
 
 
-def _marked(thing: object, by: Selection) -> Iterable[object]:
+def _marked(thing: object, by: Selection) -> list[tuple[object, Selection]]:
     """Mark a thing if it may have a statement, and return its parts, which may have their own."""
-    if isinstance(thing, dict):
-        return thing.values()
-    if isinstance(thing, tuple | list | set | frozenset):
-        return thing
-    if isinstance(thing, type | ModuleType | FunctionType):
-        return ()
     inside = getattr(thing, "__dict__", {})
-    if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
-        inside[MARK] = by
-    if is_dataclass(thing):  # it may have slots
-        return [getattr(thing, each.name, None) for each in fields(thing)] + list(inside.values())
-    return list(inside.values())
+    parts: Iterable[object] = inside.values()
+    if isinstance(thing, dict):
+        parts = thing.values()
+    elif isinstance(thing, tuple | list | set | frozenset):
+        parts = thing
+    elif isinstance(thing, type | ModuleType | FunctionType):
+        parts = ()
+    else:
+        if is_dataclass(thing):  # it may have slots
+            parts = [*(getattr(thing, each.name, None) for each in fields(thing)), *parts]
+        if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
+            inside[MARK] = by
+        if inside.get("_is_begun_before") is False:  # what it began with was paid with it
+            by = replace(by, paid=None)
+    return [(part, by) for part in parts]
 
 
 def _is_of_privrl(thing: object) -> bool:

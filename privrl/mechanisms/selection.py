@@ -205,17 +205,20 @@ def select_private(
 
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
+        paid: tuple[Cost, ...] = ()
         is_last = False
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
-            result, score = run_trial(candidate, Trial(cost.trial, each, rng))
+            trial = Trial(cost.trial, each, rng)
+            result, score = run_trial(candidate, trial)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
                 best = Selected(result, score, name, cost)
+                paid = tuple(entry.cost for entry in trial.accountant.journal)
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
         names = tuple(name for name, _ in named)
-        mark_chosen(best.result, Selection(cost, target, best.name, names))
+        mark_chosen(best.result, Selection(cost, target, best.name, names, paid))
         return best
 
     return Release(accountant, cost, run, rng).make()

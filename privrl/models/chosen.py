@@ -23,29 +23,18 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def chosen_plain(model: dict[str, Any], cost: Cost, by: Selection) -> dict[str, Any]:
-    """Return the plain data of a chosen classifier, from those of its fit, which had a cost.
+def chosen_plain(model: dict[str, Any], by: Selection) -> dict[str, Any]:
+    """Return the plain data of a chosen classifier, from those of its fit.
 
-    Raises
-    ------
-    ValueError
-        If the selection was of another relation than the default, which a file cannot name, or the
-        fit cost more than a trial.
+    Its trial paid for that, so it cost no more than a trial, under the selection's relation.
     """
-    trials = by.cost.trials
-    if plan_selection(by.target, len(by.candidates), trials=trials)[0] != by.cost:
-        raise ValueError(
-            "a classifier can be saved if the relation of the selection that chose it was "
-            f"ReplaceRecord(), got {shown(str(by.cost.relation))}."
-        )
-    _check_within(cost, by.cost, by.target)
     return {
         "format": CHOSEN,
         "guarantee": dict(guarantee_of(by.cost, by.target)),
         "target": plain_target(by.target),
         "candidates": list(by.candidates),
         "chosen": by.name,
-        "trials": trials,
+        "trials": by.cost.trials,
         "model": model,
         **{name: model[name] for name in _OF_MODEL},
     }

@@ -32,10 +32,10 @@ except ImportError as error:
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.costs.base import Cost
+from privrl.costs.base import Cost, Together
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import MARK, chosen_by
+from privrl.files.chosen import MARK, Selection, chosen_by
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -88,7 +88,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     random_state: int | None = None
 
     # Without annotations, so that they are no parameters.
-    cost_, total_cost_, randomness_, _is_clone = fitted(), fitted(), fitted(), False
+    cost_, randomness_, _is_clone = fitted(), fitted(), False
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -306,14 +306,33 @@ class SavedClassifier(Saved, Classifier):
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
         """
         check_is_fitted(self, "classes_")
-        by = chosen_by(self)
+        by = self._chosen_by_own_trial()
         return guarantee_of(self.total_cost_, self._public.target if by is None else by.target)
 
     @property
     def total_cost_(self) -> Cost:
         """The cost of everything in a saved file; of the whole selection, if one chose it."""
-        by = chosen_by(self)
+        by = self._chosen_by_own_trial()
         return self._own_cost() if by is None else by.cost
+
+    def _chosen_by_own_trial(self) -> Selection | None:
+        """Return the selection that chose it, whose cost covers its fit.
+
+        Raises
+        ------
+        ValueError
+            If it was fitted elsewhere: that costs more, and the selection does not know it.
+        """
+        by = chosen_by(self)
+        if by is not None and by.paid is not None:
+            paid = [part for each in by.paid for part in _parts_of(each)]
+            if any(part not in paid for part in _parts_of(self._own_cost())):
+                raise ValueError(
+                    "a classifier must have been fitted in the trial that chose it, and charged "
+                    "to trial.accountant, to state what it cost; its fit was paid for elsewhere, "
+                    "beside Selected.cost."
+                )
+        return by
 
     def _own_cost(self) -> Cost:
         """Return the cost of everything in a saved file, but for that of a choice."""
@@ -332,12 +351,12 @@ class SavedClassifier(Saved, Classifier):
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         ValueError
-            If parameters are others than at the fit, or it was chosen by a selection of another
-            relation than `ReplaceRecord`, or cost more than a trial of it.
+            If parameters are others than at the fit, or it was chosen among several, and the
+            trial that returned it had not paid for it.
         """
         check_is_fitted(self, "classes_")
-        by = chosen_by(self)
-        return self.plain() if by is None else chosen_plain(self.plain(), self._own_cost(), by)
+        by = self._chosen_by_own_trial()
+        return self.plain() if by is None else chosen_plain(self.plain(), by)
 
     def plain(self) -> dict[str, Any]:
         """Return the same of a fit alone, of a classifier that may be chosen."""
@@ -350,6 +369,10 @@ class SavedClassifier(Saved, Classifier):
                 "back, or fit again."
             )
         return self._plain(public)
+
+
+def _parts_of(cost: Cost) -> Sequence[Cost]:
+    return cost.parts if isinstance(cost, Together) else (cost,)
 
 
 @dataclass(frozen=True)

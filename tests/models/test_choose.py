@@ -162,6 +162,20 @@ def test_a_file_without_records_spends_nothing() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_stop_before_the_charge_says_nothing_of_a_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial on made-up records said that its budget was charged, and none of the ledger was."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateNaiveBayes, "_learn_tables", stop)
+    result = classify("--choose", "model=naive-bayes,logistic-regression")
+    assert result.exit_code == 130
+    assert said(result).endswith("stopped; no file is incomplete.")
+    assert not (Ledger().is_there and Ledger().accounts())
+
+
+@pytest.mark.usefixtures("folder")
 def test_bins_need_a_numeric_column() -> None:
     Schema({"x": Categories((1, 2)), "tall": Categories((True, False))}).save("schema.toml")
     assert "needs a numeric column" in said(classify(*BINS))
@@ -405,7 +419,7 @@ def test_the_file_of_a_chosen_classifier_states_the_selection(
 
 
 def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) -> None:
-    """Nor one of a selection whose relation no file can name."""
+    """Nor one of a selection of another relation, which cannot pay for it."""
 
     def free(trial: Trial) -> tuple[Any, float]:
         del trial
@@ -413,11 +427,11 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
         return model.fit(RECORDS[["a"]], RECORDS["b"]), 0.0
 
     best = select_private({"it": free}, target=ApproxDP(1, 1e-5))
-    with pytest.raises(ValueError, match="no more than a trial"):
+    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
         best.result.save(tmp_path / "it")
     mine = Relation("mine", {"counts": [(1, -1)]})
     best = select_private({"it": free}, target=ApproxDP(9, 1e-5), relation=mine)
-    with pytest.raises(ValueError, match="relation of the selection"):
+    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
         best.result.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
 
@@ -502,3 +516,45 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
             made.released, tmp_path / "it"
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["as it is", "in a classifier", "as a beginning", "its beginning"])
+def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> None:
+    """A fit of epsilon .66 was chosen for 1, which its file stated: both together cost 1.21."""
+    begun = PrivateNaiveBayes(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
+    X, y = RECORDS[["a"]], RECORDS["b"]
+    begun.fit(X, y)
+    own = dict(begun.guarantee)
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        score = float(trial.noisy([1, 2], 0.5)[0])
+        if kind == "as it is":
+            return begun, score
+        if kind == "in a classifier":
+            model = PrivateClassifier(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
+            return model.fit(X, y), score
+        gradients = PrivateLogisticRegression(CELLS, classes="b", target=trial.part(0.4))
+        return gradients.fit(X, y, naive_bayes=begun, accountant=trial.accountant), score
+
+    made = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1).result
+    made = made.classifier_ if kind == "in a classifier" else made
+    made = begun if kind == "its beginning" else made
+    for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
+        with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+            state()
+    assert own["rho"] > 0
+
+
+def test_a_beginning_that_the_trial_paid_for_is_in_the_cost_of_the_selection() -> None:
+    X, y = RECORDS[["a"]], RECORDS["b"]
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        begun = PrivateNaiveBayes(CELLS, classes="b", target=trial.part(0.4))
+        begun.fit(X, y, accountant=trial.accountant)
+        gradients = PrivateLogisticRegression(CELLS, classes="b", target=trial.part(0.4))
+        return gradients.fit(X, y, naive_bayes=begun, accountant=trial.accountant), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    for made in (best.result, best.result.naive_bayes_):
+        assert made.total_cost_ == best.cost
+        assert made.to_dict()["guarantee"] == dict(made.guarantee)

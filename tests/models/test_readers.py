@@ -578,3 +578,15 @@ def test_a_file_of_another_kind_is_told_how_to_become_text(start, said, tmp_path
     path.write_bytes(b"\xff" if start == b"x\n" else start + b"\xff\n")
     with pytest.raises(ValueError, match=said):
         read_header(path)
+
+
+def test_readers_side_by_side_take_long_fields(tmp_path):
+    """The first that was done set the limit back for the other, which then refused one."""
+    before, path = csv.field_size_limit(), tmp_path / "long.csv"
+    path.write_text("x\na\n" + "b" * 200_000 + "\n")
+    one, other = (text_parts(path, ["x"], ",") for _ in range(2))
+    for each in (one, other):
+        next(each)
+    for each in (one, other):
+        assert [len(part["x"]) for part in each] == [2]
+    assert csv.field_size_limit() == before
