@@ -179,8 +179,7 @@ class Together(PairsCost):
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
         total = lost = np.zeros(np.shape(orders))
         for part, n in _counted(self.parts):
-            curve = part.rdp(orders) if is_fixed(part) else curve_of(part, orders)
-            total, lost = two_sum(total, lost, product_up(n, curve))
+            total, lost = two_sum(total, lost, product_up(n, _rdp_of(part, orders)))
         return sum_up(total, lost)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
@@ -233,7 +232,7 @@ class BatchCost(InHtml):
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return each row's Rényi divergence, shape (n_rows, n_orders)."""
-        return np.stack([row.rdp(orders) for row in self.rows])
+        return np.stack([_rdp_of(row, orders) for row in self.rows])
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return each row's delta, shape ``(n_rows, *epsilon.shape)``."""
@@ -411,6 +410,11 @@ def _frozen(numbers: ArrayLike) -> NDArray[Any]:
     points = np.array(numbers)
     points.flags.writeable = False
     return points
+
+
+def _rdp_of(cost: Cost, orders: ArrayLike) -> FloatArray:
+    """Return a part's divergences, checked if its class does not say that it is fixed."""
+    return cost.rdp(orders) if is_fixed(cost) else curve_of(cost, orders)
 
 
 def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:

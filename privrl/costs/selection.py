@@ -225,7 +225,7 @@ class SelectionCost(PairsCost):
     def _curve(self) -> Callable[[FloatArray], FloatArray]:
         """Return the divergence as a function of orders; evaluates the trial's cost once."""
         if self.trials == 1:
-            return self.trial.rdp
+            return partial(curve_of, self.trial)
         rdp = curve_of(self.trial, _ORDERS)
         more = _ORDERS - 1
         farthest = 2 * _farthest_apart(self.trial, 1 / self.trials, more)

@@ -19,6 +19,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
+from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
@@ -111,7 +112,7 @@ class Factors(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Factorisation:
+class Factorisation(FixedArrays):
     """A factorisation ``A = B C`` of the prefix sums of n batches, or `LocalNoise`'s B and C = 1.
 
     Attributes

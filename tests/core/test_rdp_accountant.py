@@ -137,6 +137,28 @@ def test_no_part_of_a_cost_moves_the_orders_of_the_next(tmp_path) -> None:
     np.testing.assert_array_equal(exact.rdp(selection._ORDERS), before)
 
 
+class Negative(InPlace):
+    """A cost of somebody's own that gains privacy."""
+
+    def rdp(self, orders):
+        return np.full(np.shape(orders), -5.0)
+
+
+@pytest.mark.parametrize("made", [
+    lambda cost: Together([cost, cost]),
+    lambda cost: BatchCost([cost, cost]),
+    lambda cost: selection.SelectionCost(trial=cost, trials=1),
+])  # fmt: skip
+def test_nothing_made_of_costs_lets_one_change_orders_or_state_less_than_none(made) -> None:
+    """A selection of one trial stated an epsilon of 0; it and batches moved the caller's orders."""
+    orders = np.array([2.0, 3.0])
+    with pytest.raises(ValueError, match="read-only"):
+        made(InPlace()).rdp(orders)
+    np.testing.assert_array_equal(orders, [2, 3])
+    with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+        made(Negative()).rdp(orders)
+
+
 class MovesLosses(InPlace):
     """Likewise, of epsilons."""
 
