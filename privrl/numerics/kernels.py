@@ -370,9 +370,8 @@ def induced(
     columns = np.concatenate([matrix.indices for matrix in matrices]).astype(np.int64)
     lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
     pointers = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    tables = (
-        np.require(each, None, ["C", "W"]) for each in (reward, free, put_off, perhaps, worst)
-    )
-    worth = np.zeros(matrices[0].shape[1])
-    _back(entries, columns, pointers, *tables, discount, worth, policy)
+    given: Any = (reward, free, put_off, perhaps, worst)
+    tables = (np.require(each, None, ["C", "W"]) for each in given)
+    rest: Any = (*tables, discount, np.zeros(matrices[0].shape[1]), policy)
+    _back(entries, columns, pointers, *rest)
     return policy
