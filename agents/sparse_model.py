@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privrl.agents.rewards import HatPosterior
 from privrl.envs.support import Support
+from privrl.numerics.compiled import Compiled
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
@@ -415,33 +416,69 @@ class SparseModel:
         postponed steps, free actions are chosen last.
         """
         n_actions, runs, n_states = self._shape
-        places = runs * n_states
-        reward = reward.reshape(n_actions, places)
-        some = free is not None and free.any()
-        free = np.zeros_like(reward, np.bool_) if free is None else free.reshape(reward.shape)
-        policy = np.empty((self._horizon, places), np.intp)
-        worth, perhaps = np.zeros(self._n_columns), np.zeros((runs, n_states))
-        value, best_of_all = worth[:places], worth[places + 1 : -1]
-        at_once = max(1, _COMPARED // reward.size)  # steps per comparison
-        block = np.empty((at_once, n_actions, places))
-        for step in reversed(range(self._horizon)):
-            ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
-            candidates = block[step % at_once]
-            np.add(ahead.reshape(n_actions, places), reward, out=candidates)
-            if some and put_off is not None:
-                # At most the value of any other action; "over" has value 0.
-                candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
-            if step % at_once == 0:
-                steps = slice(step, min(step + at_once, self._horizon))
-                policy[steps] = _first_best(block[: steps.stop - step])
-            np.maximum.reduce(candidates, axis=0, out=value)
-            np.copyto(perhaps, value.reshape(runs, n_states), where=self._perhaps)
-            np.maximum.reduce(perhaps, axis=1, out=best_of_all, initial=0.0)
-            worth[-1] = self._grid[0] * (self._horizon - step)
-            worth *= 1 - _SOONER / self._horizon
-        if some:
-            policy[free[policy, np.arange(places)]] = -1
+        reward = reward.reshape(n_actions, runs * n_states)
+        free = None if free is None or not free.any() else free.reshape(reward.shape)
+        postponed = None if put_off is None or free is None else (free, put_off)
+        worst = self._grid[0] * np.arange(self._horizon, 0, -1)
+        discount = 1 - _SOONER / self._horizon
+        policy = _induced(matrices, reward, postponed, self._perhaps, worst, discount=discount)
+        if free is not None:
+            policy[free[policy, np.arange(runs * n_states)]] = -1
         return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+
+
+def _by_products(
+    matrices: "Sequence[sparse.csr_array]",
+    reward: FloatArray,
+    postponed: tuple[BoolArray, BoolArray] | None,
+    perhaps: BoolArray,
+    worst: FloatArray,
+    *,
+    discount: float,
+) -> IntArray:
+    """Return the best actions, shape (H, places), by backward induction.
+
+    Parameters
+    ----------
+    matrices : sequence of csr_array, shape (A * places, columns)
+        Chances of the columns of a `SparseModel`; each row takes its worst value.
+    reward : array, shape (A, places)
+        Expected rewards.
+    postponed : (array of bool, array of bool), shapes (A, places) and (H, places), or None
+        Actions that are chosen last, and at which steps.
+    perhaps : array of bool, shape (R, S)
+        States that may be the best one of their run.
+    worst : array, shape (H,)
+        What the worst case is worth at each step.
+    discount : float
+        Of one step.
+    """
+    (n_actions, places), horizon = reward.shape, len(worst)
+    policy = np.empty((horizon, places), np.intp)
+    worth, best = np.zeros(matrices[0].shape[1]), np.zeros(perhaps.shape)
+    value, best_of_all = worth[:places], worth[places + 1 : -1]
+    at_once = max(1, _COMPARED // reward.size)  # steps per comparison
+    block = np.empty((at_once, n_actions, places))
+    for step in reversed(range(horizon)):
+        ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
+        candidates = block[step % at_once]
+        np.add(ahead.reshape(n_actions, places), reward, out=candidates)
+        if postponed is not None:
+            # At most the value of any other action; "over" has value 0.
+            free, put_off = postponed
+            candidates[free & put_off[step]] = min(worst[step], 0)
+        if step % at_once == 0:
+            steps = slice(step, min(step + at_once, horizon))
+            policy[steps] = _first_best(block[: steps.stop - step])
+        np.maximum.reduce(candidates, axis=0, out=value)
+        np.copyto(best, value.reshape(best.shape), where=perhaps)
+        np.maximum.reduce(best, axis=1, out=best_of_all, initial=0.0)
+        worth[-1] = worst[step]
+        worth *= discount
+    return policy
+
+
+_induced = Compiled(_by_products, "induced")
 
 
 def _first_best(candidates: FloatArray) -> IntArray:
