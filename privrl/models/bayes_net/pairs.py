@@ -9,13 +9,17 @@ network, changes at once to fit each new table, and is fitted to all tables in t
 **The score.** Let n(k, l) be the counts of a pair, m(k, l) what the model expects, which follows
 from releases alone, and e the noise that its table would have:
 
-    score = max { 0, ½ Σ |n(k, l) − m(k, l)| − ½ E Σ |e(k, l)| }.
+    score = max { 0, b Σ |n(k, l) − m(k, l)| − b E Σ |e(k, l)| },
 
-A replaced record moves one count down and another up by one, so that the sum moves by at most 2 and
-the score by at most 1: as much as the scores of parents move by, twice
-`privrl.models.bayes_net.choice.BOUND`. It is rounded to the same grains, so one mechanism, and one
-cost, serves all choices. Candidates are pairs in whose model all cliques together have at most
-`privrl.models.bayes_net.decomposable.MOST_CELLS` cells: by public sizes and earlier releases.
+with b the bound of `privrl.models.bayes_net.choice`. A replaced record moves one count down by one
+and another up, so the sum moves by at most 2 and the score by at most 2 b, as the scores of parents
+do. It is rounded to the same grains: one mechanism, with one sensitivity, serves all choices. The
+candidates are all pairs with which the model's cliques have at most
+`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together: by public sizes and earlier
+releases.
+
+**The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
+choice and each table is one more release of fixed cost, whatever was released before.
 
 References
 ----------
@@ -33,7 +37,7 @@ import numpy as np
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import shrunk
-from privrl.models.bayes_net.choice import GRAIN
+from privrl.models.bayes_net.choice import BOUND, GRAIN
 from privrl.models.bayes_net.decomposable import (
     MOST_CELLS,
     TINY,
@@ -152,9 +156,9 @@ def _choose(
 
 
 def pair_score(counts: FloatArray, expected: FloatArray, n_records: float, sigma: float) -> float:
-    """Return by how many records a pair's counts are off, less what noise would be off by."""
+    """Return how far a pair's counts are off, less what noise would be off by, times the bound."""
     noise = sigma * math.sqrt(2 / math.pi) * counts.size
-    return max(0.0, (float(abs(counts - n_records * expected).sum()) - noise) / 2)
+    return BOUND * max(0.0, float(abs(counts - n_records * expected).sum()) - noise)
 
 
 class _Counts:
