@@ -15,8 +15,8 @@ with b the bound of `privrl.models.bayes_net.choice`. A replaced record moves on
 and another up, so the sum moves by at most 2 and the score by at most 2 b, as the scores of parents
 do. It is rounded to the same grains: one mechanism, with one sensitivity, serves all choices. The
 candidates are all pairs with which the model's cliques have at most
-`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together: by public sizes and earlier
-releases.
+`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by public
+sizes and earlier releases.
 
 **The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
 choice and each table is one more release of fixed cost, whatever was released before.
@@ -51,6 +51,7 @@ from privrl.models.bayes_net.decomposable import (
 from privrl.models.bayes_net.structure import Structure, count_table
 from privrl.numerics.typing import FloatArray, IntArray
 
+LARGEST_START = 2**20  # cells of all cliques of the network, whose edges are left out beyond
 PART = 0.3  # of what is left for tables, for pairs; settled on data
 
 
@@ -145,10 +146,11 @@ def _choose(
 ) -> tuple[str, str]:
     """Choose a pair of columns, privately."""
     pairs, scores = [], []
+    most = max(MOST_CELLS, total_cells(model.sizes, model.parents))
     for i, one in enumerate(model.sizes):
         expected = model.with_each(one)
         for other in list(model.sizes)[i + 1 :]:
-            if total_cells(model.sizes, joined(model.parents, one, other)) > MOST_CELLS:
+            if total_cells(model.sizes, joined(model.parents, one, other)) > most:
                 continue
             pairs.append((one, other))
             scores.append(pair_score(counts(one, other), expected[other], counts.n_records, sigma))
@@ -184,10 +186,10 @@ def _start(structure: Structure, probabilities: Mapping[str, FloatArray]) -> Dec
     """
     sizes = structure.sizes
     families = [(*structure.parents[node], node) for node in structure.order]
-    if total_cells(sizes, neighbours(sizes, families)) > MOST_CELLS:
+    if total_cells(sizes, neighbours(sizes, families)) > LARGEST_START:
         kept = list[Names]()
         for family in families:
-            if total_cells(sizes, neighbours(sizes, [*kept, family])) <= MOST_CELLS:
+            if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
                 kept.append(family)
         families = kept
     model = Decomposable(sizes, neighbours(sizes, families))
