@@ -53,8 +53,9 @@ class PrivateBayesNet:
     parents : mapping from str to sequence of str, or "private"
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
         in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
-        schema, by `privrl.models.bayes_net.choice`; with too few records for this budget, a network
-        without edges is fitted.
+        schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides, by
+        `privrl.models.bayes_net.pairs`; with too few records for this budget, a network without
+        edges is fitted.
     schema : Schema
         The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
@@ -168,7 +169,8 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Made of the release alone; ``parents`` lists the kept or chosen edges.
+            Made of the release alone; ``parents`` lists the kept edges, or those of the network that
+        was fitted to the chosen tables.
 
         Raises
         ------
