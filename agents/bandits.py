@@ -17,11 +17,11 @@ from privrl.mechanisms import LaplaceMechanism
 from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
-from privrl.samplers.base import PaidSampler, check_batch, draw
+from privrl.samplers.base import LARGEST_TOTAL, PaidSampler, check_batch, draw
 from privrl.samplers.dirichlet import SingleDraw
 
 #: One reward in [0, 1] is replaced by any other: a sum of rewards changes by at most 1.
-REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]})
+REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]}, covers_arrival=True)
 _EDGE = 1e-12  # minimal distance of means from 0 and 1, where divergences are infinite
 
 
@@ -87,6 +87,12 @@ def imed(
     if not ends or ends != sorted(set(ends)):
         raise ValueError(f"steps must be ascending, got {shown(list(steps))}.")
     check_between("ratio", ratio, 1, math.inf, "2 is usual")
+    largest = min(ends[-1], max(1, math.ceil((ratio - 1) * ends[-1])))  # batch
+    if epsilon is not None and not largest < LARGEST_TOTAL:
+        raise ValueError(
+            f"steps must be fewer for a private run, got {ends[-1]} with ratio={ratio:g}: a batch "
+            "must have less than 2**37 pulls, or its sum would be rounded."
+        )
     shape = check_count("runs", runs), len(means)
     rng = as_rng(rng)
     sums = None if epsilon is None else _ArmSums(epsilon)

@@ -43,6 +43,9 @@ class _Baseline(TabularAgent):
     ) -> None:
         """Ignore the counts."""
 
+    def observe_steps(self, *_: object, **__: object) -> None:
+        """Ignore the steps."""
+
     def _plan_to_deploy(self) -> IntArray:
         return self.behaviour
 

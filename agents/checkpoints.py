@@ -36,6 +36,7 @@ from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
 from privrl.costs.simplex import SimplexCost
 from privrl.envs import TabularMDP
+from privrl.files.chosen import check_alone
 from privrl.files.files import read_bytes, save_private
 from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
@@ -178,6 +179,7 @@ def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
     """Write a checkpoint of an agent with further data; see `Checkpointed.save`."""
+    check_alone(agent)  # a restored agent would not be marked
     taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {
@@ -385,7 +387,7 @@ class Checkpointed(Observer):
         ValueError
             If a sampler, reward model or accountant cannot be saved. Its class must name the
             attributes that change in its use in a tuple ``remembered``, and the dataclasses that
-            its updates return in a tuple ``released_as``.
+            its updates return in a tuple ``released_as``. Or if the agent was chosen among several.
         OSError
             If the file cannot be written, or the ledger not used.
         """

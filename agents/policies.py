@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.labels import action_names
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import MayBeChosen, check_alone
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
@@ -42,7 +42,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Policy:
+class Policy(MayBeChosen):
     """The action at each step of an episode in each state.
 
     `predict` uses the environment's numbering of observations and actions, which may start
@@ -221,7 +221,14 @@ class Policy:
         return self.action_names[action]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the policy as plain data."""
+        """Return the policy as plain data.
+
+        Raises
+        ------
+        ValueError
+            If the agent was chosen among several.
+        """
+        check_alone(self)
         return {
             "format": _FORMAT,
             "says": _SAYS,
@@ -236,8 +243,7 @@ class Policy:
         }
 
     def to_text(self) -> str:
-        """Return the policy as JSON, with one line per state."""
-        check_alone(self)
+        """Return the policy as JSON, with one line per state; errors as `to_dict`."""
         page = self.to_dict()
         states = page.pop("states")
         head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")

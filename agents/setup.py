@@ -10,7 +10,7 @@ from privrl.accounting.targets import Target
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.costs.base import Cost
-from privrl.costs.relations import ReplaceEpisode
+from privrl.costs.relations import ReplaceEpisode, check_name
 from privrl.envs.support import Support
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_count, check_does, check_is, check_truth
@@ -92,10 +92,10 @@ class TabularSetup:
                 "fresh",
                 "encode",
             )
-            self._check_horizon(self.rewards.fresh().cost)
+            self._check_relation(self.rewards.fresh().cost)
         if self.sampler is not None:
             check_table("sampler", self.sampler, "transitions")
-            self._check_horizon(self.sampler.fresh().cost)
+            self._check_relation(self.sampler.fresh().cost)
         if self.schedule is not None:
             check_schedule("schedule", self.schedule)
         if self.accountant is not None:
@@ -162,9 +162,11 @@ class TabularSetup:
                 "privrl.agents.setup.self_loops."
             )
 
-    def _check_horizon(self, cost: Cost | None) -> None:
-        """Check that a relation for whole episodes covers episodes of this length."""
-        relation = None if cost is None else cost.relation
+    def _check_relation(self, cost: Cost | None) -> None:
+        """Check that a relation is what its name says, and covers episodes of this length."""
+        if cost is None:
+            return
+        relation = check_name(cost.relation)
         if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
             raise ValueError(
                 f"relation must be about episodes of at least {self.horizon} steps, got "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from privrl.envs.tabular import TabularMDP
-from privrl.files.chosen import is_chosen, remade
+from privrl.files.chosen import MayBeChosen
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
@@ -28,7 +28,7 @@ _DEEPEST = 4  # lists and tables within ``details``
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Released(InHtml):
+class Released(MayBeChosen, InHtml):
     """A Markov decision process that was released from private data, with its privacy statement.
 
     Parameters
@@ -96,7 +96,7 @@ class Released(InHtml):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return remade, (is_chosen(self), partial(type(self), **values))
+        return partial(type(self), **values), ()
 
     def state_label(self, state: int) -> str:
         """Return what a state is called: its label, or its number."""

@@ -156,7 +156,9 @@ class TabularMDP:
     def ends(self) -> BoolArray:
         """In which states an episode is over, shape (S,): they are never left and pay nothing."""
         stays = np.diagonal(self.transition, axis1=0, axis2=2).T == 1
-        return (stays & (self.expected_reward == 0)).all(axis=1)
+        ends: BoolArray = (stays & (self.expected_reward == 0)).all(axis=1)
+        ends.setflags(write=False)
+        return ends
 
     @property
     def reward_range(self) -> tuple[float, float]:

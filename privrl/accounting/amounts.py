@@ -15,7 +15,7 @@ from typing import Final, Self
 import numpy as np
 
 from privrl.accounting.targets import DEFAULT_DELTA, float_up, short
-from privrl.costs.base import Cost, Together, curve_of, pure_ratio
+from privrl.costs.base import Cost, Together, curve_of, epsilon_of, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.numerics.printing import up
@@ -156,7 +156,7 @@ def alone_of(cost: Cost, count: int, delta: float | None) -> tuple[float, float]
     profile = profile_of(cost) if count == 1 and delta is not None else None
     if profile is None or delta is None:
         return None
-    epsilon = float(profile.epsilon(delta))
+    epsilon = float(epsilon_of(profile, delta))
     return (delta, epsilon) if epsilon < math.inf else None
 
 

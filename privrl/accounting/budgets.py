@@ -31,7 +31,7 @@ import numpy as np
 
 from privrl.accounting.amounts import Amount, profile_of
 from privrl.accounting.targets import ApproxDP, PureDP, Target
-from privrl.costs.base import Cost
+from privrl.costs.base import Cost, delta_of
 from privrl.costs.conversion import log_delta_by_order
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_positive
@@ -83,7 +83,7 @@ class Budget:
         if (spent <= log_deltas).any():
             return True
         profile = None if only is None else profile_of(only)
-        return profile is not None and float(profile.delta(self.epsilon)) <= self.delta
+        return profile is not None and float(delta_of(profile, self.epsilon)) <= self.delta
 
     def share(self, total: Amount) -> float:
         """Return the spent share of the budget, by the rule with the smallest one; for display."""

@@ -32,7 +32,16 @@ from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP
-from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, curve_of, is_fixed
+from privrl.costs.base import (
+    Cost,
+    check_cost,
+    check_delta,
+    check_epsilons,
+    curve_of,
+    delta_of,
+    epsilon_of,
+    is_fixed,
+)
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
 from privrl.files.shown import shown
@@ -186,19 +195,21 @@ class PldAccountant(KeepsJournal):
                 f"cost must be hashable, like a frozen dataclass, got {shown(cost)}; equal costs "
                 "are accounted for together."
             )
+        relation, ours = cost.relation, self.relation
+        # Known costs as well: a plan makes them known before anything is charged.
+        if ours is not None and relation is not ours and relation != ours:
+            raise ValueError(
+                f"cost must be about the relation {str(ours)!r} like those before it, got "
+                f"{str(relation)!r}; use another accountant for it."
+            )
         known = self._curves.get(cost)
         if known is not None and is_fixed(cost):
             return cost
-        curve, relation = _rdp(cost), cost.relation
+        curve = _rdp(cost)
         if known is not None and not np.array_equal(curve, known):
             raise ValueError(
                 f"cost must not change after it was first charged, got {shown(cost)}; make a "
                 "new one instead."
-            )
-        if self.relation is not None and relation != self.relation:
-            raise ValueError(
-                f"cost must be about the relation {str(self.relation)!r} like those before it, "
-                f"got {str(relation)!r}; use another accountant for it."
             )
         if not _is_symmetric(relation):
             raise ValueError(
@@ -266,7 +277,7 @@ class _Spent:
             return 0.0
         by_order = float(rdp_to_epsilon(DEFAULT_ORDERS, self._rdp, delta))
         if self.counts.total() == 1:
-            return min(by_order, *(float(cost.epsilon(delta)) for cost in self.counts))
+            return min(by_order, *(float(epsilon_of(cost, delta)) for cost in self.counts))
         if self._losses is None:
             return by_order
         by_losses = float(self._losses.get_epsilon_for_delta(delta - self._noise))
@@ -277,7 +288,7 @@ class _Spent:
             return self.smallest_delta
         delta = math.exp(rdp_to_log_delta(DEFAULT_ORDERS, self._rdp, epsilon))
         if self.counts.total() == 1:
-            delta = min(delta, *(float(cost.delta(epsilon)) for cost in self.counts))
+            delta = min(delta, *(float(delta_of(cost, epsilon)) for cost in self.counts))
         elif self._losses is not None:
             by_losses = float(self._losses.get_delta_for_epsilon(epsilon))
             delta = min(delta, by_losses + self._noise)
@@ -396,14 +407,7 @@ def _dots(cost: _Kind, n_dots: int) -> FloatArray:
 
 
 def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
-    epsilons.flags.writeable = False  # or a cost could move the dots
-    deltas = cost.delta(epsilons)
-    if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
-        raise ValueError(
-            f"cost.delta must give a number from 0 to 1 for each epsilon, got {shown(deltas)} from "
-            f"{shown(cost)}."
-        )
-    return deltas * (1 + _ROUNDING)
+    return delta_of(cost, epsilons) * (1 + _ROUNDING)
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

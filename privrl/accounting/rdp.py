@@ -34,6 +34,8 @@ from privrl.costs.base import (
     check_delta,
     check_epsilons,
     curve_of,
+    delta_of,
+    epsilon_of,
     have_bulk,
     is_fixed,
 )
@@ -242,7 +244,7 @@ class RdpAccountant(KeepsJournal):
             return self._at_most_pure(rdp_to_epsilon(self._orders[at], rdp, delta))
         epsilon = rdp_to_epsilon(self._orders, self.rdp, delta)
         if self._only is not None:
-            epsilon = np.minimum(epsilon, self._only.epsilon(delta))
+            epsilon = np.minimum(epsilon, epsilon_of(self._only, delta))
         return self._at_most_pure(epsilon)
 
     def _at_most_pure(self, epsilon: FloatArray) -> FloatArray:
@@ -269,7 +271,9 @@ class RdpAccountant(KeepsJournal):
             return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)
         rdp = self.rdp.reshape(*self._sum.shape[:-1], *(1,) * epsilon.ndim, -1)
         by_order = exp_up(rdp_to_log_delta(self._orders, rdp, epsilon))
-        return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
+        if self._only is None:
+            return by_order
+        return np.minimum(by_order, delta_of(self._only, epsilon))
 
     def _delta_by_search(self, epsilon: float) -> FloatArray:
         at, rdp = self._best(partial(log_delta_by_order, self._orders, epsilon=epsilon))

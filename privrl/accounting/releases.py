@@ -64,7 +64,8 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
             f"accountant must be an accountant, such as RdpAccountant(budget=...), got "
             f"{shown(accountant)}."
         )
-    accountant.compose(cost)
+    with np.errstate(under="ignore"):  # regardless of the caller's settings
+        accountant.compose(cost)
     watcher = _watcher.get()
     if watcher is not None:
         watcher.charged(cost)

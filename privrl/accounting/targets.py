@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
-from privrl.costs.base import Cost, pure_ratio, zcdp_rho
+from privrl.costs.base import Cost, curve_of, delta_of, pure_ratio, zcdp_rho
 from privrl.costs.conversion import (
     DEFAULT_ORDERS,
     epsilon_by_order,
@@ -182,7 +182,7 @@ class RenyiDP(CurveTarget):
 
     def excess(self, cost: Cost, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
-        spent = product_up(count, cost.rdp(self.order))
+        spent = product_up(count, curve_of(cost, self.order))
         return math.log(float(quotient_up(spent, self.epsilon))) if spent > 0 else -math.inf
 
     def gaussian_sigma(self, norm: float) -> float:
@@ -244,7 +244,7 @@ class ApproxDP(CurveTarget):
             with np.errstate(divide="ignore"):
                 log_delta = float(np.log(cost.delta(self.epsilon)))
         else:
-            curve = product_up(count, cost.rdp(DEFAULT_ORDERS))
+            curve = product_up(count, curve_of(cost, DEFAULT_ORDERS))
             log_delta = float(rdp_to_log_delta(DEFAULT_ORDERS, curve, self.epsilon))
         return log_delta - math.log(self.delta)
 
@@ -318,7 +318,7 @@ class ApproxDP(CurveTarget):
 
     def keeps_alone(self, first: Cost, row: int = 0) -> bool:
         """Whether the first release is within the budget by its own privacy profile."""
-        return bool(first.delta(self.epsilon).ravel()[row] <= self.delta)
+        return bool(delta_of(first, self.epsilon).ravel()[row] <= self.delta)
 
     def spent_at(self, order: float, rdp: float) -> float:
         """Return the epsilon that one order implies at the target's delta."""

@@ -47,7 +47,10 @@ def tables_of(data: Tables) -> list[FloatArray]:
 
 
 def changes_between(
-    data: Tables, neighbour: Tables, halved: NDArray[np.bool_] | None = None
+    data: Tables,
+    neighbour: Tables,
+    halved: NDArray[np.bool_] | None = None,
+    doubled: NDArray[np.bool_] | None = None,
 ) -> Iterator[Change]:
     """Yield the changes from one table, or several, to others of the same shapes.
 
@@ -55,14 +58,18 @@ def changes_between(
     ----------
     data, neighbour : array or sequence of arrays
         Of finite numbers.
-    halved : array of bool, shape of the last axes, optional
-        Where the square of a change counts half, for these cells get more noise.
+    halved, doubled : array of bool, shape of the last axes, optional
+        Where the square of a change counts half or twice, for these cells get more or less noise.
     """
     for before, after in zip(tables_of(data), tables_of(neighbour), strict=True):
-        half = np.broadcast_to(False if halved is None else halved, before.shape)
+        half, twice = (
+            np.broadcast_to(False if each is None else each, before.shape)
+            for each in (halved, doubled)
+        )
         for cell in zip(*np.nonzero(before != after), strict=True):
             amount = Fraction(float(after[cell])) - Fraction(float(before[cell]))
-            yield Change(int(cell[0]), amount, amount**2 / (2 if half[cell] else 1))
+            factor = Fraction(1 + bool(twice[cell]), 1 + bool(half[cell]))
+            yield Change(int(cell[0]), amount, factor * amount**2)
 
 
 def covers(cost: Cost, changes: Sequence[Change]) -> bool:

@@ -7,7 +7,8 @@ what went in, what it cost, what came out. Then it is run on neighbouring data, 
 returns what it returned before. Now
 
 (a) everything that can be seen must be the same: which releases are made, with which settings, of
-    tables of which shapes; warnings, exceptions, and whatever the pipeline returns;
+    tables of which shapes; warnings, exceptions with their notes and causes, and whatever the
+    pipeline returns;
 (b) what goes into each release must differ by no more than a change that its cost covers;
 (c) what an accountant was charged must cover the releases.
 
@@ -125,6 +126,7 @@ class _Call:
     cost: Cost | None
     data: Any
     halved: NDArray[np.bool_] | None  # cells whose squared change counts half: they are damped
+    doubled: NDArray[np.bool_] | None  # and twice: they stand for two
     released: Any
     states: tuple[Any, Any]  # of the generator, before and after
 
@@ -137,6 +139,7 @@ class _Recording:
     charges: list[Cost] = field(default_factory=list)
     result: Any = None
     error: str | None = None
+    traceback: list[str] = field(default_factory=list)  # what else is printed of it
     warnings: list[str] = field(default_factory=list)
 
 
@@ -182,6 +185,7 @@ class _Watcher:
                 cost=cost,
                 data=given,
                 halved=getattr(who, "loops", None),
+                doubled=getattr(who, "doubled", None),
                 released=deepcopy(released),
                 states=(began, deepcopy(rng.bit_generator.state)),
             )
@@ -211,9 +215,21 @@ def _run(pipeline: Pipeline[Data], data: Data, watcher: _Watcher) -> _Recording:
         try:
             recording.result = pipeline(deepcopy(data))
         except Exception as raised:
-            recording.error = f"{type(raised).__name__}: {raised}"
+            recording.error, *recording.traceback = _said(raised)
     recording.warnings = [f"{each.category.__name__}: {each.message}" for each in warned]
     return recording
+
+
+def _said(error: BaseException) -> Iterator[str]:
+    """Yield what a traceback says of an exception: itself, its notes, and what it came from."""
+    met: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in met:
+        met.append(following)
+        yield _ADDRESS.sub("", f"{type(following).__name__}: {following}")
+        yield from map(str, getattr(following, "__notes__", ()))
+        hidden = following.__suppress_context__
+        following = following.__cause__ or (None if hidden else following.__context__)
 
 
 # (a) Everything that can be seen is the same ----------------------------------------------------
@@ -237,6 +253,7 @@ def _differences(first: _Recording, second: _Recording) -> list[str]:
         ("the charges differ", first.charges, second.charges),
         ("the result differs", first.result, second.result),
         ("the exception differs", first.error, second.error),
+        ("the traceback differs", first.traceback, second.traceback),
         ("the warnings differ", first.warnings, second.warnings),
     ):
         for one, other in zip_longest(_leaves(seen), _leaves(then)):
@@ -287,7 +304,7 @@ def _uncovered(first: _Recording, second: _Recording) -> Iterator[str]:
         changes = [
             change
             for one, other in group
-            for change in changes_between(one.data, other.data, one.halved)
+            for change in changes_between(one.data, other.data, one.halved, one.doubled)
         ]
         if not changes:
             continue

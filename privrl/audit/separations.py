@@ -126,9 +126,11 @@ def separation(
     pooled = math.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2)
     measured = gap / pooled if pooled > 0 else math.copysign(math.inf, gap) if gap else 0.0
     degrees, root = 2 * n - 2, math.sqrt(n / 2)
-    below = (
-        special.nctdtr(degrees, root * claimed, root * measured) if math.isfinite(measured) else 1.0
-    )
+    below = 1.0
+    if math.isfinite(measured):
+        below = float(special.nctdtr(degrees, root * claimed, root * measured))
+    if math.isnan(below) and measured > 0:  # so far apart that only the pooled deviation varies
+        below = float(special.chdtrc(degrees, degrees * min(claimed / measured, 1e100) ** 2))
     more = claimed / (1 - error)
     spreads = [math.sqrt(2 + d * d / 4) for d in (claimed, more)]
     reach = -special.ndtri(false_alarm) * spreads[0] + special.ndtri(power) * spreads[1]
@@ -136,7 +138,7 @@ def separation(
         measured=measured,
         deviation=math.sqrt((2 + min(measured, 1e150) ** 2 / 4) / n),
         claimed=claimed,
-        p_value=float(1 - below) if measured > 0 else 1.0,
+        p_value=1 - below if measured > 0 else 1.0,
         draws=n,
         needed=math.ceil((reach / (more - claimed)) ** 2),
         error=error,

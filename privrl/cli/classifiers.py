@@ -1,6 +1,7 @@
 """privrl classify and privrl naive-bayes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,7 +149,6 @@ def _choose(
 
     from privrl.data.schema import Schema
     from privrl.mechanisms.selection import Trial, plan_selection, run_trial, select_private
-    from privrl.models.logistic_regression.chosen import to_plain
 
     schema = Schema.load(schema_file)
     _check_target(schema, column)
@@ -164,7 +164,9 @@ def _choose(
     for own, named in options.values():
         # On made-up records, so that what their number or a setting makes impossible costs nothing.
         made_up = own.decode(np.zeros((len(records), len(own.names)), np.int64))
-        run_trial(_candidate(release, made_up, own, column, named), Trial(cost.trial, each, rng))
+        with _rehearsed():
+            rehearsal = Trial(cost.trial, each, rng)
+            run_trial(_candidate(release, made_up, own, column, named), rehearsal)
     candidates = {
         name: _candidate(release, records, own, column, named)
         for name, (own, named) in options.items()
@@ -172,14 +174,23 @@ def _choose(
     best = select_private(candidates, target=target, rng=rng, accountant=accountant)
     guarantee = release.guarantee(best.cost)
     fitted, schema = best.result, options[best.name][0]
-    saved = to_plain(best, target, tuple(options))
-    written = release.save({"model.json": plain_writer(saved)}, guarantee)
+    written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
     _print_fitted(release, fitted, column, len(records))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")
     if tests is not None:
         release.answer["scores"] = print_scores(fitted, schema, tests, column)
     release.answer |= {"chosen": best.name, "candidates": list(options)}
     release.finish("model.json", guarantee, written)
+
+
+@contextmanager
+def _rehearsed() -> Iterator[None]:
+    """Drop the notes of a trial that stops before the charge: its budget is nobody's."""
+    try:
+        yield
+    except BaseException as error:
+        error.__notes__ = []
+        raise
 
 
 def _print_fitted(release: Release, fitted: Any, column: str, records: int) -> None:

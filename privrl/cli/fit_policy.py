@@ -181,7 +181,6 @@ def _fitted(
     rng: "np.random.Generator",
     accountant: "LedgerAccountant",
 ) -> "ReleasedPolicy":
-    from privrl.numerics.randomness import randomness_of
     from privrl.offline import ReleasedPolicy
     from privrl.offline import fit_policy as policy_of
 
@@ -198,7 +197,6 @@ def _fitted(
         epsilon=budget.epsilon,
         delta=budget.delta,
         order=budget.order,
-        randomness=randomness_of(rng),
         caveats=tuple(budget.guarantee(public.space)["caveats"]),
         state_names=public.state_names,
         action_names=public.action_names,

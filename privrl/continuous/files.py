@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privrl.continuous.planning import checked_core
 from privrl.continuous.schema import ContinuousSchema
 from privrl.envs.released import checked_statement
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import MayBeChosen, check_alone
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.plain import listed, parse_json
@@ -40,7 +40,7 @@ def is_continuous(content: bytes) -> bool:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Saved(ABC):
+class Saved(MayBeChosen, ABC):
     """A release in a folder: a page of plain data with a privacy statement, and arrays.
 
     Attributes

@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
 from privrl.data.schema.entries import key_of
+from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
 from privrl.numerics.checks import LARGEST_WHOLE, check_is, check_numbers, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ContinuousLog:
+class ContinuousLog(FixedArrays):
     """Transitions of persons; `of_arrays` and `read_continuous_log` make one.
 
     Attributes
@@ -73,7 +74,9 @@ class ContinuousLog:
             raise ValueError("offsets must not fall, from 0 to the number of rows.")
         for name in (*tables, "offsets"):
             if getattr(self, name) is not None:
-                fixed = getattr(self, name).view()
+                values = getattr(self, name)
+                # Whose a row is was checked for good: nobody else can write to a copy.
+                fixed = values.copy() if name == "offsets" else values.view()
                 fixed.setflags(write=False)
                 object.__setattr__(self, name, fixed)
         object.__setattr__(self, "unit", self.unit or schema.person)

@@ -74,7 +74,10 @@ class ReplaceLoggedStep(Relation):
     def __init__(self) -> None:
         most = math.nextafter(math.sqrt(8), math.inf)
         super().__init__(
-            "replace one step of a log", {NORMS: [(most,), (-most,)]}, norm_only=(NORMS,)
+            "replace one step of a log",
+            {NORMS: [(most,), (-most,)]},
+            covers_arrival=True,
+            norm_only=(NORMS,),
         )
 
 

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import product
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -186,7 +188,7 @@ class ContinuousSchema(PlainFile):
             for name, column in columns.items():
                 check_name(name)
                 check_is(f"{role} {shown(name)}", column, Number, Choice)
-            object.__setattr__(self, role, dict(columns))
+            object.__setattr__(self, role, MappingProxyType(dict(columns)))
         for name, column in self.action.items():
             if isinstance(column, Number) and column.levels is None:
                 raise ValueError(
@@ -208,6 +210,12 @@ class ContinuousSchema(PlainFile):
         levels = np.array(list(product(*grids)), np.float64)
         levels.setflags(write=False)
         object.__setattr__(self, "levels", levels)
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        # A read-only view of a dictionary cannot be pickled or copied.
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        columns = {"state": dict(self.state), "action": dict(self.action)}
+        return partial(type(self), **values | columns), ()
 
     @property
     def n_state(self) -> int:

@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation, check_relation
@@ -38,6 +38,7 @@ from privrl.numerics.upwards import (
     two_sum,
 )
 
+_ABOVE = 1e-10  # 1: by what rounding upwards may leave a delta there
 _COARSE = 256  # points of the grids that find the most expensive products of pairs
 _LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
 
@@ -178,8 +179,7 @@ class Together(PairsCost):
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
         total = lost = np.zeros(np.shape(orders))
         for part, n in _counted(self.parts):
-            curve = part.rdp(orders) if is_fixed(part) else curve_of(part, orders)
-            total, lost = two_sum(total, lost, product_up(n, curve))
+            total, lost = two_sum(total, lost, product_up(n, _rdp_of(part, orders)))
         return sum_up(total, lost)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
@@ -232,7 +232,7 @@ class BatchCost(InHtml):
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return each row's Rényi divergence, shape (n_rows, n_orders)."""
-        return np.stack([row.rdp(orders) for row in self.rows])
+        return np.stack([_rdp_of(row, orders) for row in self.rows])
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return each row's delta, shape ``(n_rows, *epsilon.shape)``."""
@@ -363,8 +363,7 @@ def curve_of(cost: Cost, orders: ArrayLike) -> FloatArray:
     ValueError
         If they are not numbers >= 0, one for each order on the last axes.
     """
-    points = np.array(orders)
-    points.flags.writeable = False
+    points = _frozen(orders)
     curve = as_floats("the divergences of a cost", cost.rdp(points))
     if curve.shape[curve.ndim - points.ndim :] != points.shape or not (curve >= 0).all():
         raise ValueError(
@@ -372,6 +371,50 @@ def curve_of(cost: Cost, orders: ArrayLike) -> FloatArray:
             f"{shown(curve)}."
         )
     return curve
+
+
+def epsilon_of(cost: Cost, delta: float) -> FloatArray:
+    """Return a cost's epsilon at a delta.
+
+    Raises
+    ------
+    ValueError
+        If it is not of numbers >= 0.
+    """
+    epsilon = as_floats("the epsilon of a cost", cost.epsilon(delta))
+    if not (epsilon >= 0).all():
+        raise ValueError(f"cost.epsilon must give a number >= 0, got {shown(epsilon)}.")
+    return epsilon
+
+
+def delta_of(cost: Cost, epsilon: ArrayLike) -> FloatArray:
+    """Return a cost's delta at each of some epsilons, which it cannot change.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers from 0 to 1, one for each epsilon on the last axes.
+    """
+    points = _frozen(epsilon)
+    delta = as_floats("the delta of a cost", cost.delta(points))
+    fits = delta.shape[delta.ndim - points.ndim :] == points.shape
+    if not fits or not ((delta >= 0) & (delta <= 1 + _ABOVE)).all():
+        raise ValueError(
+            f"cost.delta must give a number from 0 to 1 for each epsilon, got {shown(delta)}."
+        )
+    return delta
+
+
+def _frozen(numbers: ArrayLike) -> NDArray[Any]:
+    """Return a copy that no cost can change."""
+    points = np.array(numbers)
+    points.flags.writeable = False
+    return points
+
+
+def _rdp_of(cost: Cost, orders: ArrayLike) -> FloatArray:
+    """Return a part's divergences, checked if its class does not say that it is fixed."""
+    return cost.rdp(orders) if is_fixed(cost) else curve_of(cost, orders)
 
 
 def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:

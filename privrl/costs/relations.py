@@ -7,9 +7,11 @@ about the size, the width or the contents of the table.
 """
 
 import math
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
@@ -17,6 +19,12 @@ from privrl.numerics.checks import check_count, check_is, check_positive, check_
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
+
+
+#: What accountants, ledgers and statements rely on; a subclass gives it to ``__init__``.
+_FINAL: Final = frozenset(
+    ("changes", "name", "tables", "covers_arrival", "norm_only", "convex_from", "sum_only")
+) | {"__str__", "__eq__", "__hash__"}
 
 
 class PaperStepWarning(UserWarning):
@@ -37,7 +45,7 @@ class Relation:
         not be listed: they cost no more.
     covers_arrival : bool
         Whether the changes of the table ``"rewards"`` also hold if a reward depends on the next
-        state, so that replacing that state also changes the reward.
+        state, so that replacing that state also changes the reward. By default they do not.
     norm_only : collection of str
         Tables whose vectors bound the Euclidean norm of a change, but not its cells:
         enough for Gaussian noise, and refused by every other cost.
@@ -57,6 +65,8 @@ class Relation:
         If ``norm_only`` or ``sum_only`` names no table, an amount is zero or not finite, or a
         change vector is empty, or has several amounts where they bound the sum: a change of one
         cell by all of it costs more.
+    TypeError
+        If a subclass defines ``changes`` or an attribute anew: ledgers and files go by ``tables``.
 
     Notes
     -----
@@ -77,17 +87,26 @@ class Relation:
 
     name: str
     tables: Tables = field(repr=False)
-    covers_arrival: bool = field(default=True, repr=False)
+    covers_arrival: bool = field(default=False, repr=False)
     norm_only: frozenset[str] = field(default=frozenset(), repr=False)
     convex_from: float | None = field(default=None, repr=False)
     sum_only: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a class whose costs would not be those of its tables."""
+        own = sorted(_FINAL.intersection(vars(cls)))
+        if own:
+            raise TypeError(
+                f"{cls.__name__} must not define {', '.join(own)} of a Relation; give the changes "
+                "as tables to Relation(name, tables)."
+            )
 
     def __init__(
         self,
         name: str,
         tables: Mapping[str, Iterable[Iterable[float]]],
         *,
-        covers_arrival: bool = True,
+        covers_arrival: bool = False,
         norm_only: Collection[str] = (),
         convex_from: float | None = None,
         sum_only: Collection[str] = (),
@@ -172,6 +191,38 @@ def check_relation(relation: object, default: Relation | None = None) -> Relatio
     return relation
 
 
+def check_name(relation: object) -> Relation:
+    """Return a relation that has the changes of the built-in one of its name, if there is one.
+
+    Statements give the name alone.
+
+    Raises
+    ------
+    ValueError
+        If the changes are others, or it is no relation.
+    """
+    relation = check_relation(relation)
+    known: tuple[Relation, ...] = (
+        *(ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()),
+        *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
+        *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
+    )
+    if found := _EPISODE.fullmatch(relation.name):
+        known = (ReplaceEpisode(int(found[1])),)
+    for each in known:
+        if relation.name == each.name and _definition(relation) != _definition(each):
+            raise ValueError(
+                f"relation must have a name of its own if its changes are, got "
+                f"{shown(relation.name)}, which is {type(each).__name__}'s: a statement has the "
+                "name alone."
+            )
+    return relation
+
+
+def _definition(relation: Relation) -> list[object]:
+    return [getattr(relation, each.name) for each in fields(Relation)]
+
+
 class ReplaceRecord(Relation):
     """One person's record is replaced by any other: the table ``counts`` changes by (+1, −1).
 
@@ -180,14 +231,14 @@ class ReplaceRecord(Relation):
     """
 
     def __init__(self) -> None:
-        super().__init__("replace one record", {"counts": [(1, -1)]})
+        super().__init__("replace one record", {"counts": [(1, -1)]}, covers_arrival=True)
 
 
 class AddRemoveRecord(Relation):
     """One person's record is added or removed: the table ``counts`` changes by +1 or by −1."""
 
     def __init__(self) -> None:
-        super().__init__("add or remove one record", {"counts": [(1,), (-1,)]})
+        super().__init__("add or remove one record", {"counts": [(1,), (-1,)]}, covers_arrival=True)
 
 
 _ARRIVAL = ", rewards paid on arrival"
@@ -333,10 +384,13 @@ class ReplaceEpisode(Relation):
                 DAMPED: damped,
                 DAMPED_REWARDS: damped,
             },
+            covers_arrival=True,
             norm_only=_NORM_ONLY,
             convex_from=0.5,
         )
 
+
+_EPISODE: Final = re.compile(r"replace one episode of ([1-9]\d{0,15}) steps")
 
 #: All counts of persons, each scaled so that the sizes of its contributions sum to 1 at most.
 SUMS = "contributions, by their sum"
@@ -359,7 +413,11 @@ class AddRemovePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "add or remove one person", _contributions(1), norm_only=(NORMS,), sum_only=(SUMS,)
+            "add or remove one person",
+            _contributions(1),
+            covers_arrival=True,
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
         )
 
 
@@ -372,7 +430,11 @@ class ReplacePerson(Relation):
 
     def __init__(self) -> None:
         super().__init__(
-            "replace one person", _contributions(2), norm_only=(NORMS,), sum_only=(SUMS,)
+            "replace one person",
+            _contributions(2),
+            covers_arrival=True,
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
         )
 
 
@@ -399,4 +461,5 @@ class PaperStep(Relation):
         super().__init__(
             "replace one step, self-loops overlooked (not a guarantee)",
             {"transitions": [(1, -1, 1, -1)], "rewards": [(1, -1)]},
+            covers_arrival=True,
         )

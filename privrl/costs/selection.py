@@ -60,6 +60,8 @@ from privrl.costs.base import (
     PairsCost,
     check_cost,
     curve_of,
+    delta_of,
+    epsilon_of,
     is_fixed,
     pure_ratio,
 )
@@ -223,7 +225,7 @@ class SelectionCost(PairsCost):
     def _curve(self) -> Callable[[FloatArray], FloatArray]:
         """Return the divergence as a function of orders; evaluates the trial's cost once."""
         if self.trials == 1:
-            return self.trial.rdp
+            return partial(curve_of, self.trial)
         rdp = curve_of(self.trial, _ORDERS)
         more = _ORDERS - 1
         farthest = 2 * _farthest_apart(self.trial, 1 / self.trials, more)
@@ -264,9 +266,8 @@ def _between(values: FloatArray, orders: FloatArray) -> FloatArray:
 def _farthest_apart(trial: Cost, share: float, more: FloatArray) -> FloatArray:
     """Return the supremum over events, divided by ``λ − 1``, for each ``more = λ − 1``."""
     # Any epsilons >= 0 give lines that hold; these are where they matter.
-    losses = np.minimum(_PLACES * min(float(trial.epsilon(_SMALL_DELTA)), _STEEPEST), _STEEPEST)
-    losses.flags.writeable = False  # or a cost could move them, as orders
-    deltas = np.asarray(trial.delta(losses), np.float64)
+    losses = np.minimum(_PLACES * min(float(epsilon_of(trial, _SMALL_DELTA)), _STEEPEST), _STEEPEST)
+    deltas = delta_of(trial, losses)
     ratios = np.exp(losses)
     # p' <= offset + slope * p, with slopes from large to small; the last one says p' <= 1.
     offsets = np.concatenate([deltas[::-1], -np.expm1(-losses) + deltas / ratios, [1.0]])

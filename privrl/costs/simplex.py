@@ -36,7 +36,7 @@ def simplex_relation(distance: float, n_vectors: int = 1) -> Relation:
     name = f"move {exact(distance / 2)} between two sensitive components of one vector"
     if n_vectors > 1:
         name += f" of {n_vectors}"
-    return Relation(name, {"counts": [(change, -change)]})
+    return Relation(name, {"counts": [(change, -change)]}, covers_arrival=True)
 
 
 def _change(distance: float, n_vectors: int) -> float:

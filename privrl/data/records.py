@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -98,14 +99,33 @@ class TooWide(Exception):
     """A row has more fields than the header."""
 
 
+class _LongFields:
+    """Python's limit on the length of fields, which all threads share, and how many lifted it."""
+
+    def __init__(self) -> None:
+        self._lock, self._readers, self._before = Lock(), 0, 0
+
+    def lift(self, by: int) -> None:
+        """Lift the limit for one more reader, or set it back after the last."""
+        with self._lock:
+            if self._readers == 0:
+                self._before = csv.field_size_limit(_LONGEST)
+            self._readers += by
+            if self._readers == 0:
+                csv.field_size_limit(self._before)
+
+
+_limit = _LongFields()
+
+
 @contextmanager
 def long_fields() -> Iterator[None]:
     """Let fields be of any length: a long one is a record like others."""
-    before = csv.field_size_limit(_LONGEST)
+    _limit.lift(1)
     try:
         yield
     finally:
-        csv.field_size_limit(before)
+        _limit.lift(-1)
 
 
 def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:

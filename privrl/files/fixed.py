@@ -53,6 +53,19 @@ def fitted() -> Any:
     return _Fitted()
 
 
+class FixedArrays:
+    """The base of classes whose arrays are read-only, also in pickles and copies, which forget it.
+
+    An array that can be written to would change what was checked, or charged.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for each in state.values():
+            if hasattr(each, "setflags"):  # an array; this module needs no NumPy
+                each.setflags(write=False)
+        vars(self).update(state)
+
+
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a guarantee is read-only; copy.deepcopy returns one that can be changed.")
 

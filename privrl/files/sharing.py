@@ -199,8 +199,12 @@ def stated(data: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any
 
 
 def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return the shareable entries of a statement, about some of its files."""
-    kept = {each: statement[each] for each in STATEMENTS[name] if each in statement}
+    """Return the shareable entries of a statement, about some of its files.
+
+    The guarantee is one of them, whatever the statement's file is called.
+    """
+    entries = dict.fromkeys(("guarantee", *STATEMENTS[name]))
+    kept = {each: statement[each] for each in entries if each in statement}
     if isinstance(kept.get("spec"), Mapping):  # arguments may also name files
         kept["spec"] = {k: value for k, value in kept["spec"].items() if k != "env_args"}
     if isinstance(kept.get("notes"), Mapping):

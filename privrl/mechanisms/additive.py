@@ -28,7 +28,7 @@ C. Canonne, G. Kamath and T. Steinke. *The discrete Gaussian for differential pr
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -110,7 +110,8 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     @property
     def cost(self) -> NoiseCost:
         """What one release costs."""
-        return type(self)._costs(**vars(self))
+        # Of its fields alone: what a selection returns has a mark beside them.
+        return type(self)._costs(**{each.name: getattr(self, each.name) for each in fields(self)})
 
     @property
     def size(self) -> float:

@@ -42,7 +42,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import mark_chosen
+from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -63,8 +63,8 @@ class Selected(Generic[Result]):
     Attributes
     ----------
     result : object
-        What the candidate returned. A model in it cannot be saved: its file would state what one
-        trial cost.
+        What the candidate returned. The file of a classifier in it states the whole selection;
+        other models cannot be saved: their files would state what one trial cost.
     score : float
         Its private score. Being the largest of several, it is too high on average.
     name : str
@@ -205,16 +205,20 @@ def select_private(
 
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
+        paid: tuple[Cost, ...] = ()
         is_last = False
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
-            result, score = run_trial(candidate, Trial(cost.trial, each, rng))
+            trial = Trial(cost.trial, each, rng)
+            result, score = run_trial(candidate, trial)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
                 best = Selected(result, score, name, cost)
+                paid = tuple(entry.cost for entry in trial.accountant.journal)
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
-        mark_chosen(best.result)
+        names = tuple(name for name, _ in named)
+        mark_chosen(best.result, Selection(cost, target, best.name, names, paid))
         return best
 
     return Release(accountant, cost, run, rng).make()

@@ -178,11 +178,15 @@ class SimplexMechanism(Mechanism[FloatArray]):
         concentrations[..., columns] = np.maximum(
             concentrations[..., columns], self.weight * self.eta
         )
-        absent = concentrations == 0  # never sensitive: a component of 0 stays 0
-        concentrations[absent] = 1.0
-        rows = posterior_rows(concentrations, np.asarray(1.0), np.asarray(0.0), rng)
-        rows[absent] = 0.0
-        return rows / rows.sum(-1, keepdims=True)
+        flat = concentrations.reshape(-1, concentrations.shape[-1])
+        present, rows = flat > 0, np.zeros_like(flat)
+        # A component of 0 is never sensitive, and stays 0: the others are drawn without it. Beside
+        # a larger one, small ones would all be 0 as floats.
+        for which in np.unique(present, axis=0):
+            here = np.ix_((present == which).all(axis=1), which)
+            rows[here] = posterior_rows(flat[here], np.asarray(1.0), np.asarray(0.0), rng)
+        rows /= rows.sum(-1, keepdims=True)
+        return rows.reshape(concentrations.shape)
 
     @classmethod
     def calibrated(

@@ -32,12 +32,14 @@ except ImportError as error:
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
+from privrl.costs.base import Cost, Together
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import MARK, Selection, chosen_by
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
+from privrl.models.chosen import chosen_plain
 from privrl.models.encoding import (
     Codes,
     as_table,
@@ -264,7 +266,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     def _become(self, records: "Records", **learned: Any) -> None:
         """Set all fitted attributes at once, so that an earlier failure changes nothing."""
-        for of_before in ("feature_names_in_", "total_cost_", "_is_chosen"):
+        for of_before in ("feature_names_in_", MARK):
             self.__dict__.pop(of_before, None)
         self.__dict__.update(
             vars(records.seen),
@@ -304,7 +306,38 @@ class SavedClassifier(Saved, Classifier):
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
         """
         check_is_fitted(self, "classes_")
-        return guarantee_of(getattr(self, "total_cost_", self.cost_), self._public.target)
+        by = self._chosen_by_own_trial()
+        return guarantee_of(self.total_cost_, self._public.target if by is None else by.target)
+
+    @property
+    def total_cost_(self) -> Cost:
+        """The cost of everything in a saved file; of the whole selection, if one chose it."""
+        by = self._chosen_by_own_trial()
+        return self._own_cost() if by is None else by.cost
+
+    def _chosen_by_own_trial(self) -> Selection | None:
+        """Return the selection that chose it, whose cost covers its fit.
+
+        Raises
+        ------
+        ValueError
+            If it was fitted elsewhere: that costs more, and the selection does not know it.
+        """
+        by = chosen_by(self)
+        if by is not None and by.paid is not None:
+            paid = [part for each in by.paid for part in _parts_of(each)]
+            if any(part not in paid for part in _parts_of(self._own_cost())):
+                raise ValueError(
+                    "a classifier must have been fitted in the trial that chose it, and charged "
+                    "to trial.accountant, to state what it cost; its fit was paid for elsewhere, "
+                    "beside Selected.cost."
+                )
+        return by
+
+    def _own_cost(self) -> Cost:
+        """Return the cost of everything in a saved file, but for that of a choice."""
+        cost: Cost = self.cost_
+        return cost
 
     @abstractmethod
     def _plain(self, public: "Public") -> dict[str, Any]:
@@ -318,14 +351,15 @@ class SavedClassifier(Saved, Classifier):
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         ValueError
-            If parameters are others than at the fit, or it was chosen among several.
+            If parameters are others than at the fit, or it was chosen among several, and the
+            trial that returned it had not paid for it.
         """
         check_is_fitted(self, "classes_")
-        check_alone(self)
-        return self.plain()
+        by = self._chosen_by_own_trial()
+        return self.plain() if by is None else chosen_plain(self.plain(), by)
 
     def plain(self) -> dict[str, Any]:
-        """Return the same of a classifier that may be chosen, for a file that says so."""
+        """Return the same of a fit alone, of a classifier that may be chosen."""
         public: Public = self._public
         domain = self._domain()
         labels = public.labels if self.classes is None else class_labels(domain, self.classes)
@@ -335,6 +369,10 @@ class SavedClassifier(Saved, Classifier):
                 "back, or fit again."
             )
         return self._plain(public)
+
+
+def _parts_of(cost: Cost) -> Sequence[Cost]:
+    return cost.parts if isinstance(cost, Together) else (cost,)
 
 
 @dataclass(frozen=True)

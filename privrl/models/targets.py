@@ -126,3 +126,16 @@ def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
         case None:
             amounts |= {"epsilon": None}
     return MappingProxyType(amounts)
+
+
+def check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
+    """Check what a file states; processors differ in the last digits of epsilon."""
+    if said is None:  # of the first format, which stated none
+        return
+    key = "rho" if "rho" in computed else "epsilon"
+    spent = said.get(key) if isinstance(said, Mapping) else None
+    same = isinstance(spent, float) and math.isclose(spent, computed[key], rel_tol=1e-6)
+    if not same or said != {**computed, key: spent}:
+        raise ValueError(
+            f"guarantee must be what all in the file cost, {dict(computed)}, got {shown(said)}."
+        )

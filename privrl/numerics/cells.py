@@ -54,6 +54,9 @@ class Cells:
         if self.amounts.shape != places.shape:
             raise ValueError("amounts must be as many as places, and are not; use Cells.added.")
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:  # pickles forget "read-only"
+        return type(self), (self.shape, self.places, self.amounts)
+
     @classmethod
     def of(cls, table: "FloatArray | Cells") -> "Cells":
         """Return the filled cells of a table."""

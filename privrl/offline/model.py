@@ -80,6 +80,9 @@ def fit_model(
         If an argument is out of range, or a model of this size cannot be had.
     """
     rng = as_rng(rng)
+    # Once: what is left of an iterator after the check is nothing.
+    states = None if state_names is None else tuple(state_names)
+    actions = None if action_names is None else tuple(action_names)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
     if uniform and chances is None:
@@ -89,7 +92,7 @@ def fit_model(
             "epsilon must be a number to make a model that can be shared, got None; what is "
             "released without privacy is the data."
         )
-    check_model(log, state_names, action_names)
+    check_model(log, states, actions)
     with paid_stream(log, cost, rng, accountant) as stream:
         tables, said = _released(stream, log, allowed, chances)
         return Released(
@@ -103,8 +106,8 @@ def fit_model(
                 randomness=randomness_of(rng),
                 details=said,
             ),
-            state_names=None if state_names is None else tuple(state_names),
-            action_names=None if action_names is None else tuple(action_names),
+            state_names=states,
+            action_names=actions,
         )
 
 

@@ -7,7 +7,7 @@ stays.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,9 +20,10 @@ from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
+from privrl.files.chosen import MayBeChosen
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.counts import (
     LARGEST,
@@ -44,7 +45,7 @@ _RARITY = 0.4  # of the range of rewards, by the root of how often an action was
 
 
 @dataclass(frozen=True, eq=False)
-class LoggedPolicy(InHtml):
+class LoggedPolicy(MayBeChosen, InHtml):
     """A policy from a log, and what left on the way to it.
 
     Attributes
@@ -71,6 +72,8 @@ class LoggedPolicy(InHtml):
         Of everything, for a person.
     unit : str
         What a person is, see `LogSpace`.
+    randomness : str, optional
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
 
     Notes
     -----
@@ -95,6 +98,7 @@ class LoggedPolicy(InHtml):
     signal: float
     cost: Cost
     unit: str = "person"
+    randomness: str | None = None
 
 
 def fit_policy(
@@ -151,12 +155,14 @@ def fit_policy(
     with paid_stream(log, cost, rng, accountant) as stream:
         facts = release_facts(stream, log)
         if discount == 1 and counts_show(stream, log, facts, allowed):
-            return _by_counts(log, stream, facts, allowed)
-        if not stream.sums:
-            return _nothing(log, stream, facts, allowed)
-        task = Task(stream, log, facts, discount, allowed, chances)
-        learned = learn(task, log, balanced=uniform)
-        return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+            policy = _by_counts(log, stream, facts, allowed)
+        elif not stream.sums:
+            policy = _nothing(log, stream, facts, allowed)
+        else:
+            task = Task(stream, log, facts, discount, allowed, chances)
+            learned = learn(task, log, balanced=uniform)
+            policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+    return replace(policy, randomness=randomness_of(rng))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:

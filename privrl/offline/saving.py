@@ -21,7 +21,7 @@ from privrl.envs.released import (
     privacy_statement,
     unit_in_words,
 )
-from privrl.files.chosen import check_alone, made_of
+from privrl.files.chosen import MayBeChosen, check_alone, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
@@ -57,7 +57,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReleasedPolicy(InHtml):
+class ReleasedPolicy(MayBeChosen, InHtml):
     """A policy that was released privately, with its privacy statement: public.
 
     Parameters
@@ -138,7 +138,6 @@ class ReleasedPolicy(InHtml):
         epsilon: float,
         delta: float = DEFAULT_DELTA,
         order: float | None = None,
-        randomness: str | None = None,
         caveats: tuple[str, ...] = (),
         state_names: tuple[str, ...] | None = None,
         action_names: tuple[str, ...] | None = None,
@@ -146,9 +145,7 @@ class ReleasedPolicy(InHtml):
     ) -> Self:
         """Return a policy that `fit_policy` made with a budget.
 
-        ``caveats`` are what the promise does not cover; ``randomness`` is what
-        `privrl.numerics.randomness.randomness_of` says of the generator; names and outcomes are
-        public labels.
+        ``caveats`` are what the promise does not cover; names and outcomes are public labels.
 
         Raises
         ------
@@ -171,7 +168,7 @@ class ReleasedPolicy(InHtml):
                 unit=policy.unit,
                 order=order,
                 released="a policy from sums and votes of persons",
-                randomness=randomness,
+                randomness=policy.randomness,
                 caveats=caveats,
             ),
             facts=policy.facts,
@@ -250,7 +247,14 @@ class ReleasedPolicy(InHtml):
         return str(action) if self.action_names is None else self.action_names[action]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the policy as plain data, as `save_policy` writes them."""
+        """Return the policy as plain data, as `save_policy` writes them.
+
+        Raises
+        ------
+        ValueError
+            If it was chosen among several.
+        """
+        check_alone(self)
         facts = None if self.facts is None else asdict(self.facts)
         if facts is not None:
             facts["outcomes"] = dict(zip(self.outcomes, facts["outcomes"], strict=True))
@@ -368,7 +372,6 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
 
 def policy_writer(policy: ReleasedPolicy) -> Write:
     """Return what writes a policy."""
-    check_alone(policy)
     page = policy.to_dict()
     states = page.pop("states")
     head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")

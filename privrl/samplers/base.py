@@ -18,6 +18,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
+from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_does, check_is, check_numbers, check_rng
@@ -263,7 +264,7 @@ def _owned(counts: ArrayLike | Cells) -> FloatArray | Cells:
     return check_numbers("counts", counts)  # type: ignore[arg-type] # which it refuses
 
 
-class PaidSampler:
+class PaidSampler(FixedArrays):
     """Base class of samplers: refuses copies, and updates after a failed draw.
 
     A subclass implements ``cost``, ``check`` and ``update`` (see `Sampler`). It calls
@@ -356,6 +357,10 @@ class PaidSampler:
                 f"{self._done}; sampler.fresh() has the same settings, and pays again."
             )
         return super().__reduce_ex__(protocol)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget()  # what changes in use is none of the settings, which are read-only
 
 
 class PaidOnce(PaidSampler):

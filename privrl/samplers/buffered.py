@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from privrl.files.fixed import FixedArrays
 from privrl.numerics.scipy_lazily import linalg, special
 from privrl.numerics.special import FloatArray
 from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations, draws_ahead
@@ -23,7 +24,7 @@ _ROUNDED_AWAY = 2.0**-32
 
 
 @dataclass(frozen=True, eq=False)
-class BufferedFactorisation:
+class BufferedFactorisation(FixedArrays):
     """A factorisation ``A = B C`` of the prefix sums of n batches; both factors are Toeplitz.
 
     The coefficients of B are ``B₀ = direct + Σ weights`` and, from the first on,
@@ -121,7 +122,7 @@ class BufferedFactorisation:
     @cached_property
     def deviations(self) -> FloatArray:
         """See `privrl.samplers.factorisations.Factorisation.deviations`."""
-        return self.column_norm * np.sqrt(np.cumsum(self._left**2))
+        return _frozen(self.column_norm * np.sqrt(np.cumsum(self._left**2)))
 
     @cached_property
     def fresh(self) -> FloatArray:

@@ -127,9 +127,17 @@ class DirichletSampler(PaidSampler, ABC):
         return None if paid else self._cost
 
     def check(self, counts: FloatArray) -> None:
-        """Check a batch of counts, shape (..., K); see `privrl.samplers.base.check_batch`."""
+        """Check a batch of counts, shape (..., K).
+
+        Raises
+        ------
+        ValueError
+            As `privrl.samplers.base.check_batch` does, or if rows have no cells to draw from.
+        """
         self.check_usable()
         check_batch(counts, self._weight.shape, self._shape, self._past)
+        if not counts.shape[-1]:
+            raise ValueError(f"counts must have cells on the last axis, got shape {counts.shape}.")
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
         """Add a batch of counts, shape (..., K), and draw the rows; see `Sampler.update`."""

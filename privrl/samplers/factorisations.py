@@ -19,6 +19,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
+from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
@@ -111,7 +112,7 @@ class Factors(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Factorisation:
+class Factorisation(FixedArrays):
     """A factorisation ``A = B C`` of the prefix sums of n batches, or `LocalNoise`'s B and C = 1.
 
     Attributes
@@ -144,7 +145,9 @@ class Factorisation:
         For noise that hides one record's change of 1 in the whole stream as well as a standard
         deviation of 1 would hide it in a single release.
         """
-        return self.column_norm * np.sqrt((self.left**2).sum(axis=1))
+        found: FloatArray = self.column_norm * np.sqrt((self.left**2).sum(axis=1))
+        found.flags.writeable = False  # as above
+        return found
 
     @property
     def updates(self) -> int:

@@ -48,7 +48,7 @@ from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is, check_positive, check_rng
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.samplers.base import PaidOnce
 
 GRAINS: Final = 2.0**24  # of a contribution of norm 1: data are whole numbers of them
@@ -77,7 +77,9 @@ def relation_of_moments(relation: Relation) -> Relation:
             f"continuous states, got {shown(relation)}."
         )
     most = math.nextafter(math.sqrt(square), math.inf)
-    return Relation(str(relation), {NORMS: [(most,), (-most,)]}, norm_only=(NORMS,))
+    return Relation(
+        str(relation), {NORMS: [(most,), (-most,)]}, covers_arrival=True, norm_only=(NORMS,)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +170,15 @@ class MomentSampler(PaidOnce):
         return cls(sigma=sigma, updates=updates, columns=columns, cells=cells, relation=relation)
 
     @property
+    def doubled(self) -> BoolArray:
+        """Which numbers of a batch stand for two entries: those off the diagonal, shape (size,).
+
+        Their noise has half of the variance, so the squares of their changes count twice.
+        """
+        above = np.subtract(*np.triu_indices(self.columns)) != 0
+        return np.concatenate([above, np.zeros(self.cells, np.bool_)])
+
+    @property
     def size(self) -> int:
         """How many numbers a batch has: the upper triangle, row by row, and the counts."""
         return self.columns * (self.columns + 1) // 2 + self.cells
@@ -202,14 +213,12 @@ class MomentSampler(PaidOnce):
     def _released(self, counts: FloatArray, rng: np.random.Generator) -> Moments:
         n, grains = self.columns, self.sigma * GRAINS
         upper = np.triu_indices(n)
-        off = upper[0] != upper[1]
-        noise = np.empty(self.size)
-        beside = np.concatenate([off, np.zeros(self.cells, np.bool_)])
+        noise, beside = np.empty(self.size), self.doubled
         apart = int(beside.sum())
         noise[beside] = gaussian_on_grid(grains / math.sqrt(2), apart, rng)
         noise[~beside] = gaussian_on_grid(grains, self.size - apart, rng)
         noisy = counts + noise / GRAINS
         matrix = np.zeros((n, n))
-        matrix[upper] = noisy[: len(off)]
+        matrix[upper] = noisy[: len(upper[0])]
         matrix += np.triu(matrix, 1).T
-        return Moments(matrix, noisy[len(off) :], self.sigma)
+        return Moments(matrix, noisy[len(upper[0]) :], self.sigma)

@@ -158,6 +158,7 @@ def test_the_noise_is_what_is_paid_for() -> None:
         ({"runs": 0}, "runs must be"),
         ({"steps": [5, 2]}, "steps must be ascending"),
         ({"steps": []}, "steps must be ascending"),
+        ({"steps": [2**37], "epsilon": 1.0}, "steps must be fewer for a private run"),
         ({"mdp": riverswim()}, "mdp must be a bandit"),
         ({"mdp": bandit(0.5, 1.5)}, "mdp must be a bandit"),
     ],

@@ -61,6 +61,8 @@ def test_nothing_is_learned_or_spent() -> None:
     learner = agent_of(Oracle, *SIZES, policy=MDP.plan()[0], schedule=Geometric(2.0))
     train(learner, MDP, 50, np.random.default_rng(0))
     assert not learner._new.counts.any()
+    train(learner, gym.make_vec("privrl/RiverSwim-v0", 3), 5, np.random.default_rng(0))
+    assert not learner._new.counts.any()
     assert (learner.accountant.rdp == 0).all()
 
 

@@ -20,14 +20,24 @@ from privrl.accounting import (
     BudgetExceeded,
     Ledger,
     LedgerError,
+    PureDP,
     RdpAccountant,
     RenyiDP,
 )
-from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
+from privrl.agents import (
+    PSRL,
+    Checkpoint,
+    KnownRewards,
+    QLearning,
+    TabularAgent,
+    Transition,
+    checkpoints,
+)
 from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.envs import riverswim
 from privrl.envs.support import Support
 from privrl.files.states import Snapshot, pack, unpack
+from privrl.mechanisms import select_private
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise
@@ -98,6 +108,17 @@ def test_what_goes_on_from_a_checkpoint_is_what_would_have(method, runs, tmp_pat
     assert state_of(other) == state_of(agent)
     np.testing.assert_array_equal(other.policy, agent.policy)
     np.testing.assert_array_equal(other.behaviour, agent.behaviour)
+
+
+def test_a_chosen_agent_is_not_saved(tmp_path) -> None:
+    """The policy of what was restored from it would state the cost of its trial."""
+    agent = secretly(Ledger(tmp_path / "ledger.sqlite"))
+    select_private({"it": lambda _: (agent, 0.0)}, target=PureDP(1.0), trials=1)
+    with pytest.raises(ValueError, match="chosen among several"):
+        agent.save(tmp_path / "agent.private")
+    with pytest.raises(ValueError, match="chosen among several"):
+        agent.learn(2, env=MDP, checkpoint=Checkpoint(path=tmp_path / "a.private", episodes=1))
+    assert not list(tmp_path.glob("*.private"))
 
 
 @pytest.mark.parametrize("steps", range(5))

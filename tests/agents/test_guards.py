@@ -117,6 +117,8 @@ def test_rewards_on_arrival_are_refused_in_every_batch(kind: str, draws: int) ->
     with pytest.raises(ValueError, match="make it with arrival_rewards=True"):
         agent.observe_counts(ONES, ON_ARRIVAL)
     assert agent._new.counts.sum() == kept
+    mine = Relation("mine", dict(COVERING.tables))  # a relation of one's own, which says nothing
+    assert not learner(kind, mine).covers_arrival
     covering = learner(kind, COVERING)
     for episode in range(draws):
         covering.begin_episode(episode)

@@ -37,7 +37,8 @@ from privrl.agents import (
     Transition,
 )
 from privrl.agents.baselines import Oracle
-from privrl.costs import GaussianCost, ReplaceStep
+from privrl.costs import GaussianCost, Relation, ReplaceStep
+from privrl.envs import riverswim
 from privrl.samplers import Diffuse, NoisyCounts, NonPrivate
 
 SIZES = 3, 2, 4
@@ -267,6 +268,36 @@ def test_loss_distributions_are_stated_as_they_add_up() -> None:
     assert stated is not None
     assert looser is not None
     assert stated["epsilon_delta"] == agent.accountant.epsilon(1e-5) < looser["epsilon_delta"]
+
+
+class _Hardly(ReplaceStep):
+    """Of the name of a replaced step, and a thousandth of its changes."""
+
+    def __init__(self) -> None:
+        tables = {table: [(1e-3,)] for table, _ in ReplaceStep().tables}
+        Relation.__init__(self, str(ReplaceStep()), tables, norm_only=ReplaceStep().norm_only)
+
+
+@pytest.mark.parametrize("of", ["transitions", "rewards", "private"])
+def test_no_other_changes_are_stated_as_a_replaced_step(of: str) -> None:
+    """A policy with a thousandth of the noise stated the same as with all of it."""
+    accountant = RdpAccountant()
+
+    def noise(table: str, own: str) -> NoisyCounts:
+        relation = _Hardly() if table == own else ReplaceStep()
+        return NoisyCounts(sigma=5.0, updates=9, table=table, relation=relation)
+
+    def made() -> object:
+        if of == "private":
+            return PSRL.private(riverswim(), epsilon=1, episodes=9, relation=_Hardly())
+        return agent_of(
+            PSRL, *SIZES, sampler=noise("transitions", of),
+            rewards=NoisyRewards(noise("rewards", of)), accountant=accountant,
+        )  # fmt: skip
+
+    with pytest.raises(ValueError, match="relation must have a name of its own"):
+        made()
+    assert not accountant.journal
 
 
 def test_what_is_no_accountant_is_refused_at_once() -> None:

@@ -18,6 +18,7 @@ from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, NoisyPosterio
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.moments import MomentSampler
 from privrl.samplers.noisy_counts import NoisyCounts
 
 RECORDS, OTHERS = [0, 1, 1, 2, 2, 2], [0, 1, 1, 2, 2, 0]
@@ -116,6 +117,26 @@ def _refuses(records):
     return _released(records)
 
 
+def _notes(records):
+    error = ValueError("refused")
+    error.add_note(f"{records[-1]} is the last")
+    raise error
+
+
+def _refuses_because(records):
+    try:
+        raise KeyError(records[-1])
+    except KeyError as error:
+        raise ValueError("refused") from error
+
+
+def _refuses_meanwhile(records):
+    try:
+        raise KeyError(records[-1])
+    except KeyError:
+        raise ValueError("refused")  # noqa: B904 # on purpose
+
+
 def _shows(records):
     return _released(records), _counts(records)
 
@@ -154,6 +175,9 @@ def _charges_less(records):
         (_as_many_cells_as_values, "the table differs"),
         (_says, "the warnings differ"),
         (_refuses, "the exception differs"),
+        (_notes, "the traceback differs"),
+        (_refuses_because, "the traceback differs"),
+        (_refuses_meanwhile, "the traceback differs"),
         (_shows, "the result differs"),
         (_noise_of_its_own, "the result differs"),
         (_counts_twice, "inputs differ by (+2, -2)"),
@@ -165,6 +189,35 @@ def test_a_violation_is_found(pipeline, found) -> None:
     result = audit_replay(pipeline, RECORDS, OTHERS)
     assert result.violated
     assert any(found in each for each in result.findings), result.findings
+
+
+def test_a_hidden_cause_is_not_seen() -> None:
+    def refuses(records):
+        try:
+            raise KeyError(records[-1])
+        except KeyError:
+            raise ValueError("refused") from None
+
+    assert not audit_replay(refuses, RECORDS, OTHERS).violated
+
+
+def test_entries_beside_a_diagonal_count_twice() -> None:
+    """They stand for two each, so their noise has half of the variance."""
+
+    def pipeline(batch):
+        relation = relations.ReplaceTransition()  # of a squared norm of 2
+        sampler = MomentSampler(sigma=1.0, updates=1, columns=2, cells=1, relation=relation)
+        return draw(RdpAccountant(), [(sampler, batch)], np.random.default_rng(0))[0].counts
+
+    nothing = np.zeros(4)
+    for batch, is_covered in (
+        ([1.375, 0, 0, 0], True),
+        ([0, 1.375, 0, 0], False),
+        ([0, 0.5, 1.0, 0.5], True),
+        ([0, 0, 0, 1.5], False),
+    ):
+        found = audit_replay(pipeline, nothing, np.array(batch))
+        assert found.violated is not is_covered, (batch, found.findings)
 
 
 def test_what_nothing_was_paid_for_is_found() -> None:

@@ -1,5 +1,7 @@
 """Logs of numbers from episodes: buffers, and data sets of Minari's."""
 
+import copy
+import pickle
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -83,7 +85,17 @@ def test_arrays_that_do_not_fit_together_are_refused(wrong: str) -> None:
 
 def test_arrays_of_a_log_are_read_only() -> None:
     log = ContinuousLog.from_buffer([ENDED, CUT], SCHEMA)
-    assert not any(getattr(log, name).flags.writeable for name in FIELDS)
+    for each in (log, copy.deepcopy(log), pickle.loads(pickle.dumps(log, 4))):
+        assert not any(getattr(each, name).flags.writeable for name in FIELDS)
+
+
+def test_whose_a_row_is_cannot_change() -> None:
+    """By the array that the log was made with, rows of one person were those of several."""
+    log = ContinuousLog.from_buffer([ENDED, CUT], SCHEMA)
+    offsets = log.offsets.copy()
+    made = replace(log, offsets=offsets)
+    offsets[:] = 0
+    np.testing.assert_array_equal(made.offsets, log.offsets)
 
 
 class Raises:

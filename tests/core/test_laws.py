@@ -246,6 +246,19 @@ def test_separation_of_normal_scores() -> None:
     assert stats.binom.ppf(1e-6, 1000, 0.1) <= alarms <= stats.binom.isf(1e-6, 1000, 0.1)
 
 
+def test_histories_that_are_very_far_apart_raise_no_more_alarms() -> None:
+    """SciPy's non-central t is NaN there, which counted as a proof of guilt."""
+    alarms = sum(
+        separation(*normal_scores(1000, 1e4, seed), claimed=1e4, false_alarm=0.1).violated
+        for seed in range(500)
+    )
+    assert stats.binom.ppf(1e-6, 500, 0.1) <= alarms <= stats.binom.isf(1e-6, 500, 0.1)
+    close = normal_scores(1000, 1e4 * 0.8, 0)
+    assert not separation(*close, claimed=1e4).violated
+    assert not separation(*close, claimed=1e100).violated
+    assert separation(*normal_scores(1000, 1e4 * 1.2, 0), claimed=1e4).violated
+
+
 def test_five_percent_too_far_apart_is_found_as_often_as_stated() -> None:
     n = separation([0.0] * 10, [1.0] * 10, claimed=1.4).needed
     found = [separation(*normal_scores(n, 1.4 / 0.95, seed), claimed=1.4) for seed in range(60)]

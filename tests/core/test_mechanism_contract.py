@@ -206,6 +206,14 @@ def test_nothing_fails_after_the_charge(mechanism: Mechanism[Any]) -> None:
         assert len(accountant.journal) == released
 
 
+def test_a_charge_does_not_fail_of_what_numpy_raises() -> None:
+    """That ended the samplers of a draw, with a note that the budget may be spent."""
+    accountant = RdpAccountant(budget=ApproxDP(1e4, 1e-12))
+    with np.errstate(all="raise"), pytest.raises(BudgetExceeded) as caught:
+        GaussianMechanism(sigma=0.01).release([3, 4], 0, accountant=accountant)
+    assert not hasattr(caught.value, "__notes__")
+
+
 @each_case
 def test_over_budget_nothing_is_drawn_or_spent(case: Case) -> None:
     rng = np.random.default_rng(0)

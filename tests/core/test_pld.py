@@ -686,3 +686,15 @@ def test_a_divergence_that_is_no_number_is_refused() -> None:
 def test_no_budgets_for_no_rows() -> None:
     with pytest.raises(ValueError, match="empty list"):
         RdpAccountant(budget=[])
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_planned_costs_are_of_the_relation_that_is_charged(fixed: bool) -> None:
+    """A plan makes a cost known; that must not let it in beside costs under another relation."""
+    episode = GaussianCost(sigma=5, relation=relations.ReplaceEpisode(10))
+    planned = GaussianCost(sigma=5, relation=relations.ReplaceStep()) if fixed else Gaussian(0.2)
+    accountant = PldAccountant(plan=[(planned, 1)])
+    accountant.compose(episode)
+    with pytest.raises(ValueError, match="must be about the relation 'replace one episode of 10"):
+        accountant.compose(planned)
+    assert [entry.cost for entry in accountant.journal] == [episode]

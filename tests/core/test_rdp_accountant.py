@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -134,6 +135,28 @@ def test_no_part_of_a_cost_moves_the_orders_of_the_next(tmp_path) -> None:
     with pytest.raises(ValueError, match="read-only"):
         selection.SelectionCost(trial=InPlace(), trials=3).rdp(2.0)
     np.testing.assert_array_equal(exact.rdp(selection._ORDERS), before)
+
+
+class Negative(InPlace):
+    """A cost of somebody's own that gains privacy."""
+
+    def rdp(self, orders):
+        return np.full(np.shape(orders), -5.0)
+
+
+@pytest.mark.parametrize("made", [
+    lambda cost: Together([cost, cost]),
+    lambda cost: BatchCost([cost, cost]),
+    lambda cost: selection.SelectionCost(trial=cost, trials=1),
+])  # fmt: skip
+def test_nothing_made_of_costs_lets_one_change_orders_or_state_less_than_none(made) -> None:
+    """A selection of one trial stated an epsilon of 0; it and batches moved the caller's orders."""
+    orders = np.array([2.0, 3.0])
+    with pytest.raises(ValueError, match="read-only"):
+        made(InPlace()).rdp(orders)
+    np.testing.assert_array_equal(orders, [2, 3])
+    with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+        made(Negative()).rdp(orders)
 
 
 class MovesLosses(InPlace):
@@ -408,6 +431,41 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
     with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
         selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
     assert not accountant.rdp.any()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, 1j, "0.1", None])
+def test_an_epsilon_or_delta_that_is_none_is_refused(wrong, tmp_path) -> None:
+    """A budget admitted a cost of delta -1, and a ledger an epsilon of -1."""
+
+    @dataclass(frozen=True)
+    class Wrong:
+        relation: relations.Relation = RECORD
+
+        def rdp(self, orders):
+            return np.full(np.shape(orders), 9.0)
+
+        def epsilon(self, delta):
+            return np.asarray(wrong)
+
+        def delta(self, epsilon):
+            return np.full(np.shape(epsilon), wrong)
+
+    words = r"cost.* must (give a|be) number"
+    for kind in (RdpAccountant, PldAccountant):
+        with pytest.raises(ValueError, match=words):
+            kind(budget=ApproxDP(1.0, 1e-5)).compose(Wrong())
+        accountant = kind()
+        accountant.compose(Wrong())
+        with pytest.raises(ValueError, match=words):
+            accountant.epsilon(1e-5)
+        with pytest.raises(ValueError, match=words):
+            accountant.delta(1.0)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(ValueError, match=words):
+        ledger.accountant("people", delta=1e-5).compose(Wrong())
+    assert not ledger.is_there
+    with pytest.raises(ValueError, match=words):
+        selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
 
 
 @pytest.mark.parametrize(

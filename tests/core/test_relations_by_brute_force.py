@@ -210,6 +210,28 @@ def test_relations_are_frozen() -> None:
         relations.ReplaceRecord().name = "another"
 
 
+@pytest.mark.parametrize("name", ["changes", "tables", "name", "norm_only", "__str__", "__eq__"])
+def test_no_subclass_hides_what_costs_rest_on(name: str) -> None:
+    """Costs went by `changes`, and ledgers and files by `tables`: they had no noise to state."""
+    with pytest.raises(TypeError, match=f"must not define .*{name}"):
+        type("Mine", (relations.ReplaceRecord,), {name: lambda self, table=None: ((1e-6,),)})
+
+
+def test_a_builtin_name_stands_for_the_builtin_changes() -> None:
+    for known in (relations.ReplaceStep(), relations.ReplaceEpisode(4)):
+        assert relations.check_name(known) is known
+        tables = dict(known.tables)
+        copied = relations.Relation(
+            known.name, tables, covers_arrival=known.covers_arrival,
+            norm_only=known.norm_only, convex_from=known.convex_from,
+        )  # fmt: skip
+        assert relations.check_name(copied) is copied
+        for fewer in ({**tables, "rewards": [(0.1,)]}, {"transitions": tables["transitions"]}):
+            with pytest.raises(ValueError, match=f"which is {type(known).__name__}'s"):
+                relations.check_name(relations.Relation(known.name, fewer))
+        relations.check_name(relations.Relation("mine", {"rewards": [(0.1,)]}))
+
+
 def test_changes_are_tuples_of_floats() -> None:
     mine = relations.Relation("mine", {"a": [[1, -1]], "b": []})
     assert mine.changes("a") == ((1.0, -1.0),)

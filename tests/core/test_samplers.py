@@ -15,6 +15,7 @@ from privrl.accounting import releases
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.rewards import BetaRewards
+from privrl.agents.setup import self_loops
 from privrl.audit import audit_replay
 from privrl.costs.base import NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
@@ -28,7 +29,7 @@ from privrl.costs.relations import (
 )
 from privrl.samplers.base import GRID, LARGEST_TOTAL, PaidSampler, Sampler, check_table, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
-from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.factorisations import LocalNoise, factorise
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 from privrl.samplers.sparse_counts import SparseCounts
 
@@ -298,6 +299,42 @@ def test_what_was_accounted_for_cannot_be_changed_afterwards() -> None:
     both = stack([sampler, Diffuse(weight=0.2)])
     with pytest.raises(ValueError, match="read-only"):
         both.weight[...] = 10.0
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [*ALL_SAMPLERS, NoisyCounts(sigma=2.0, updates=2, loops=self_loops(2, 2))],
+    ids=repr,
+)
+def test_nor_in_a_pickle(sampler: Sampler) -> None:
+    """Workers get samplers so; arrays that can be written to would be other noise than is paid."""
+    for again in (pickle.loads(pickle.dumps(sampler, protocol)) for protocol in (2, 4, 5)):
+        for name in ("sigma", "weight", "alpha", "loops"):
+            values = getattr(again, name, None)
+            if isinstance(values, np.ndarray) and not isinstance(sampler, NonPrivate):
+                with pytest.raises(ValueError, match="read-only"):
+                    values[...] = 0
+        again.update(np.ones((2, 2, 2)), np.random.default_rng(0))  # its own sums can be written to
+    factors = pickle.loads(pickle.dumps(factorise("square-root", 4), 4))
+    assert not factors.left.flags.writeable
+
+
+class InPlace(Diffuse):
+    """Adds up in an array that it makes before the first update."""
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._sums = np.zeros((2, 3))
+
+    def update(self, counts, rng):
+        self._sums += counts
+        return super().update(counts, rng)
+
+
+def test_what_changes_in_use_can_be_written_to_in_a_pickle() -> None:
+    accountant, again = RdpAccountant(), pickle.loads(pickle.dumps(InPlace()))
+    draw(accountant, [(again, np.ones((2, 3)))], np.random.default_rng(0))
+    assert again._sums.all()
 
 
 @pytest.mark.parametrize("kind", [Diffuse, Concentrated])
@@ -649,3 +686,11 @@ def test_counts_of_few_bits_are_counts() -> None:
     """Limits and steps of counts are beyond what float16 holds."""
     sampler = Diffuse(weight=0.1, relation=ReplaceStep(), table="transitions")
     sampler.update(np.ones((2, 2, 2), np.float16), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("sampler", [Diffuse(), Concentrated(window=2)], ids=repr)
+def test_rows_without_cells_are_refused_before_they_are_paid_for(sampler: Sampler) -> None:
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match=r"cells on the last axis, got shape \(3, 0\)"):
+        draw(accountant, [(sampler.fresh(), np.zeros((3, 0)))], np.random.default_rng(0))
+    assert not accountant.journal

@@ -299,6 +299,14 @@ def test_a_result_may_be_anything() -> None:
     assert best.result is ring
 
 
+def test_a_mechanism_that_was_chosen_still_works() -> None:
+    """The mark of what a selection returns is none of its settings."""
+    made = GaussianMechanism(sigma=3.0)
+    best = select_private({"a": lambda _: (made, 0.0)}, target=ApproxDP(1, 1e-5), rng=0, trials=1)
+    assert best.result.cost == GaussianCost(sigma=3.0, relation=ReplaceRecord(), table="counts")
+    assert best.result.release([1, 2], 0).shape == (2,)
+
+
 def test_a_score_warns_of_nothing() -> None:
     """Warnings would tell how many trials there were."""
     with warnings.catch_warnings():

@@ -258,3 +258,16 @@ def test_relations_that_differ_have_different_names() -> None:
     assert close[0] != close[1]
     assert str(close[0]) == "move 0.05 between two sensitive components of one vector"
     assert str(close[1]) != str(close[0])
+
+
+@pytest.mark.parametrize("eta", [0.01, 1e-12])
+def test_small_weights_beside_a_component_of_zero(eta: float) -> None:
+    """They would underflow beside whatever stands for the absent component, after the charge."""
+    mechanism = SimplexMechanism(weight=1e-9, eta=eta, sensitive=(0, 1))
+    vectors = np.tile([[0.5, 0.5, 0.0, 0.0], [0.4, 0.3, 0.3, 0.0], [0.25] * 4], (20, 1))
+    with np.errstate(all="raise"):
+        drawn = mechanism.release(vectors, 1)
+    assert (drawn[vectors == 0] == 0).all()
+    assert drawn.sum(-1) == pytest.approx(1)
+    halves = mechanism.release(np.tile(vectors[0], (4000, 1)), 2)[:, 0] > 0.5
+    assert abs(halves.mean() - 0.5) < 4.9 * 0.5 / 4000**0.5  # false alarm 1e-6

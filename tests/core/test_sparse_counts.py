@@ -1,6 +1,8 @@
 """Sparse counts: dense Gaussian noise of which the rest is dropped, in little memory."""
 
+import copy
 import math
+import pickle
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -219,8 +221,9 @@ def test_unsigned_places_are_places() -> None:
     for _ in range(2):
         (posterior,) = draw(RdpAccountant(), [(sampler, batch)], rng())
     assert len(posterior.counts) == 1
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        batch.amounts.flags.writeable = True
+    for cells in (batch, copy.deepcopy(batch), pickle.loads(pickle.dumps(batch, 4))):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            cells.amounts.flags.writeable = True
 
 
 @pytest.mark.parametrize("sigma", [3e-5, 1e-4])

@@ -292,3 +292,26 @@ def test_loss_distributions_take_epsilon_and_delta() -> None:
     for budget in (PureDP(1), ZeroConcentratedDP(1), RenyiDP(2, 1)):
         with pytest.raises(ValueError, match="budget must be an ApproxDP"):
             PldAccountant(budget=budget)  # type: ignore[arg-type] # what is refused
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("curve", [-1.0, np.nan, "all"])
+def test_a_cost_of_ones_own_is_checked_where_noise_is_calibrated(curve: Any, count: int) -> None:
+    """A target took negative divergences, which no accountant does, and lent out its orders."""
+
+    class Mine:
+        relation = ReplaceRecord()
+
+        def rdp(self, orders: Any) -> Any:
+            if curve == "all":
+                orders *= 2
+            return np.full(np.shape(orders), curve)
+
+        def delta(self, epsilon: Any) -> Any:
+            return np.full(np.shape(epsilon), 0.5)
+
+    assert ApproxDP(1, 1e-5).excess(Mine()) > 0
+    targets = [RenyiDP(2, 1.0), ApproxDP(1, 1e-5)] if count == 2 else [RenyiDP(2, 1.0)]
+    for target in targets:
+        with pytest.raises(ValueError, match=r"divergence|read-only"):
+            target.excess(Mine(), count)

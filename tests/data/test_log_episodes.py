@@ -1,5 +1,7 @@
 """Episodes of Gymnasium's environments as logs, from Minari's data sets and buffers."""
 
+import copy
+import pickle
 import sys
 import warnings
 from dataclasses import replace
@@ -47,6 +49,18 @@ def test_two_episodes_by_hand():
     }
     both = replace(ENDED, truncations=ends(2, last=True))
     assert lists(from_buffer([both], **SIZES)) == lists(from_buffer([ENDED], **SIZES))
+
+
+def test_whose_a_step_is_cannot_change():
+    """By the arrays that the log was made with, or in a pickle of it."""
+    log = from_buffer([ENDED, STOPPED], **SIZES)
+    starts = {name: getattr(log, name).copy() for name in ("episode_starts", "person_starts")}
+    made = replace(log, **starts)
+    for each in starts.values():
+        each[:] = 0
+    assert lists(made) == lists(log)
+    for each in (log, copy.deepcopy(log), pickle.loads(pickle.dumps(log, 4))):
+        assert not any(getattr(each, name).flags.writeable for name in FIELDS)
 
 
 def test_steps_that_are_cut_away():

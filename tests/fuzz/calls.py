@@ -386,10 +386,12 @@ def table() -> dict[str, Valid]:
     add(
         "select_private",
         mechanisms.select_private,
-        candidates={"table": lambda trial: (trial.noisy(counts, 0.5), 0.0)},
-        target=accounting.PureDP(1.0),
-        trials=1,  # changed numbers are a thousand times as large, and each trial calibrates
-        relation=record,
+        lambda: both(
+            candidates={"table": lambda trial: (trial.noisy(counts, 0.5), 0.0)},
+            target=accounting.PureDP(1.0),
+            trials=1,  # changed numbers are a thousand times as large, and each trial calibrates
+            relation=record,
+        ),
     )
     add(
         "TablesMechanism",
@@ -410,6 +412,8 @@ def table() -> dict[str, Valid]:
             noise=mechanisms.GaussianMechanism(sigma=2.0), alpha=1.0, n=16
         ),
     }
+    sums = mechanisms.SumsMechanism(sigma=2.0)
+    add("sums.release", sums.release, lambda: both(data=counts.copy()))
     for name, one in release.items():
         add(f"{name}.release", one.release, lambda: both(data=counts.copy()))
         add(f"{name}.check", one.check, data=counts)
@@ -663,7 +667,9 @@ def table() -> dict[str, Valid]:
     )
     add(
         "PrivateNaiveBayes.fit",
-        lambda **k: models.PrivateNaiveBayes(columns, classes="y", target=rdp).fit(**k),
+        lambda **k: models.PrivateNaiveBayes(columns, classes="y", target=rdp, random_state=0).fit(
+            **k
+        ),
         lambda: {"X": frame[["age", "job"]], "y": frame["y"], "accountant": paid()},
     )
     add(
@@ -679,7 +685,9 @@ def table() -> dict[str, Valid]:
         add(name, model_of, schema=columns, classes="y", target=rdp, random_state=0, **more)
         add(
             f"{name}.fit",
-            lambda model_of=model_of, **k: model_of(columns, classes="y", target=rdp).fit(**k),
+            lambda model_of=model_of, **k: model_of(
+                columns, classes="y", target=rdp, random_state=0
+            ).fit(**k),
             lambda: {"X": frame[["age", "job"]], "y": frame["y"], "accountant": paid()},
         )
     begun = models.PrivateNaiveBayes(columns, classes="y", target=rdp, random_state=0)
@@ -687,7 +695,9 @@ def table() -> dict[str, Valid]:
     linear = models.PrivateLogisticRegression(columns, classes="y", target=rdp, random_state=0)
     add(
         "PrivateLogisticRegression.fit, begun",
-        lambda **k: models.PrivateLogisticRegression(columns, classes="y", target=rdp).fit(**k),
+        lambda **k: models.PrivateLogisticRegression(
+            columns, classes="y", target=rdp, random_state=0
+        ).fit(**k),
         lambda: {
             "X": frame[["age", "job"]], "y": frame["y"], "accountant": paid(),
             "naive_bayes": begun,

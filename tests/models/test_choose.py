@@ -4,7 +4,7 @@ import copy
 import json
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,15 +28,17 @@ from privrl.continuous import (
     ContinuousLog,
     ContinuousSchema,
     Number,
+    ReleasedContinuousEnv,
     fit_continuous_model,
     plan_continuous,
 )
 from privrl.costs import ReplaceRecord, ReplaceStep
-from privrl.costs.relations import AddRemovePerson
+from privrl.costs.relations import AddRemovePerson, Relation
 from privrl.costs.selection import ConcentratedCost, PureCost
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, riverswim, save_released
+from privrl.envs import Released, ReleasedEnv, riverswim, save_released
+from privrl.experiments.training import TrainSpec, run_training
 from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import (
     PrivateBayesNet,
@@ -46,7 +48,6 @@ from privrl.models import (
     histogram,
 )
 from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
-from privrl.models.logistic_regression.chosen import to_plain
 from privrl.offline import ReleasedPolicy, fit_model, fit_policy, save_policy
 from privrl.offline.policy import LoggedPolicy
 
@@ -97,10 +98,10 @@ def test_the_best_is_released_under_the_stated_budget() -> None:
     assert 1.999 < model.guarantee["epsilon"] <= 2
     assert _model()["guarantee"] == dict(model.guarantee)
     assert float(model.cost_.epsilon(1e-5)) < 1.5  # its own fit
-    for target in (model.target, ApproxDP(2, 1e-5)):
-        model.target = target
-        with pytest.raises(ValueError, match="must not be saved alone"):
-            model.to_dict()  # would state the cost of the fit alone
+    assert model.to_dict() == _model()  # not the cost of the fit alone
+    model.target = ApproxDP(2, 1e-5)
+    with pytest.raises(ValueError, match="with the parameters that it was fitted with"):
+        model.to_dict()
     again = run("predict", "results/classify/model.json", "data.csv")
     assert f"accuracy {answer['scores']['accuracy']:.4f}" in said(again)
     first = _model()
@@ -157,6 +158,20 @@ def test_a_file_without_records_spends_nothing() -> None:
     Path("data.csv").write_text("x,tall\n")
     result = classify(*BINS)
     assert result.exit_code == 2, result.output
+    assert not (Ledger().is_there and Ledger().accounts())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_stop_before_the_charge_says_nothing_of_a_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial on made-up records said that its budget was charged, and none of the ledger was."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateNaiveBayes, "_learn_tables", stop)
+    result = classify("--choose", "model=naive-bayes,logistic-regression")
+    assert result.exit_code == 130
+    assert said(result).endswith("stopped; no file is incomplete.")
     assert not (Ledger().is_there and Ledger().accounts())
 
 
@@ -235,8 +250,8 @@ def test_a_chosen_classifier_that_is_fitted_again_states_its_own_cost() -> None:
     assert model.guarantee["epsilon"] > 4
 
 
-def _chosen_gradients() -> PrivateLogisticRegression:
-    """Return a logistic regression that was chosen, from its file."""
+def _chosen_gradients(*, loaded: bool) -> PrivateLogisticRegression:
+    """Return a logistic regression that was chosen, perhaps from its file."""
     schema = Schema({"a": Bins.even(0, 9, 3), "b": Bins.even(0, 9, 3), "y": Categories((0, 1))})
     records = schema.decode(np.random.default_rng(0).integers(0, 2, (500, 3)))
 
@@ -247,19 +262,22 @@ def _chosen_gradients() -> PrivateLogisticRegression:
 
     target = ApproxDP(1, 1e-5)
     best = select_private({"one": candidate, "two": candidate}, target=target)
-    model = classifier_from_dict(to_plain(best, target, ["one", "two"]))
+    model = classifier_from_dict(best.result.to_dict()) if loaded else best.result
     assert isinstance(model, PrivateLogisticRegression)
+    assert model.total_cost_ == best.cost
     return model
 
 
-def test_where_a_chosen_classifier_began_states_what_the_choice_cost() -> None:
+@pytest.mark.parametrize("loaded", [False, True])
+def test_where_a_chosen_classifier_began_states_what_the_choice_cost(*, loaded: bool) -> None:
     """The naive Bayes classifier in it was released because of its scores as well."""
-    model = _chosen_gradients()
+    model = _chosen_gradients(loaded=loaded)
     begun = model.naive_bayes_
     for each in (begun, begun.with_temperature(0.5), copy.deepcopy(begun)):
-        assert each.guarantee["epsilon"] == model.total_cost_.rdp(2.0)
-        with pytest.raises(ValueError, match="must not be saved alone"):
-            each.to_dict()
+        assert each.guarantee == model.guarantee
+        assert 0.999 < each.guarantee["epsilon"] <= 1
+        assert each.to_dict()["guarantee"] == dict(model.guarantee)
+        assert each.to_dict()["candidates"] == ["one", "two"]
         other = PrivateLogisticRegression(
             begun.schema, classes=begun.classes, target=ApproxDP(1, 1e-5)
         )
@@ -280,6 +298,7 @@ def test_a_chosen_classifier_is_no_beginning_of_another() -> None:
 
 
 RECORDS = pd.DataFrame({"a": [0, 1] * 100, "b": [0, 0, 1, 1] * 50})
+CELLS_OF_A = pd.DataFrame({"a": [0, 1]})
 CELLS = Schema({name: Categories((0, 1)) for name in RECORDS})
 STEPS = Episode([0, 1, 1], [0, 1], [0.5, 1.0], [False, True], [False, False])
 PERSONS = from_buffer([STEPS] * 40, n_states=2, n_actions=2, reward_bounds=(0, 1), most_steps=2)
@@ -326,32 +345,50 @@ def _saved(made: Any, path: Path) -> None:
             save_policy(path, ReleasedPolicy.of_log(made, epsilon=float(made.cost.pure_epsilon)))
         case Released():
             save_released(path, made)
-        case PrivateClassifier():
-            made.classifier_.save(path)
         case _:
             made.save(path)
 
 
-@pytest.mark.parametrize("how", ["itself", "copied", "pickled"])
-@pytest.mark.parametrize("kind", RELEASES)
-def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
-    kind: str, how: str, tmp_path: Path
-) -> None:
-    """Of epsilon 1 a file stated .43, and privrl share would have copied it."""
+def _best(kind: str) -> Any:
+    """Return the chosen release of a kind, at epsilon 1 of which a trial has .43."""
     of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
 
     def candidate(trial: Trial) -> tuple[Any, float]:
         return {"made": Kept(RELEASES[kind](trial, trial.part(0.5)))}, 0.0
 
-    best = select_private(
-        {"it": candidate},
-        target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
-        trials=1,
-        relation=AddRemovePerson() if of_persons else None,
+    return (
+        select_private(
+            {"it": candidate},
+            target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
+            trials=1,
+            relation=AddRemovePerson() if of_persons else None,
+        )
+        .result["made"]
+        .model
     )
-    made = best.result["made"].model
-    if how != "itself":
-        made = copy.deepcopy(made) if how == "copied" else pickle.loads(pickle.dumps(made))
+
+
+def _replaced(made: Any) -> Any:
+    return replace(made) if is_dataclass(made) else copy.copy(made)
+
+
+HOW: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda made: made,
+    "copied": copy.deepcopy,
+    "pickled": lambda made: pickle.loads(pickle.dumps(made)),
+    "replaced": _replaced,
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("kind", [each for each in RELEASES if not each.startswith("Private")])
+def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
+    kind: str, how: str, tmp_path: Path
+) -> None:
+    """Of epsilon 1 a file stated .43, and privrl share would have copied it."""
+    made = HOW[how](_best(kind))
+    if kind.startswith("model"):
+        assert made.statement["caveats"][-1].startswith("this is the cost of one trial")
     also = {
         "model": lambda: ReleasedPolicy.of_model(made),
         "model of numbers": lambda: plan_continuous(made),
@@ -359,14 +396,52 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
     with pytest.raises(ValueError, match="chosen among several"):
         _saved(made, tmp_path / "it")
     if kind in also:
-        plan = also[kind]()
+        plan = HOW[how](also[kind]())
         with pytest.raises(ValueError, match="chosen among several"):
             save_policy(tmp_path / "it", plan) if kind == "model" else plan.save(tmp_path / "it")
+        if kind == "model":
+            with pytest.raises(ValueError, match="chosen among several"):
+                plan.to_dict()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", [each for each in HOW if each != "replaced"])
+@pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
+def test_the_file_of_a_chosen_classifier_states_the_selection(
+    kind: str, how: str, tmp_path: Path
+) -> None:
+    made = HOW[how](_best(kind))
+    made = getattr(made, "classifier_", made)
+    made.save(tmp_path / "model.json")
+    loaded = load_classifier(tmp_path / "model.json")
+    assert 0.999 < loaded.guarantee["epsilon"] <= 1
+    assert loaded.guarantee == made.guarantee
+    assert type(loaded) is type(made)
+    assert (loaded.predict(CELLS_OF_A) == made.predict(CELLS_OF_A)).all()
+
+
+def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) -> None:
+    """Nor one of a selection of another relation, which cannot pay for it."""
+
+    def free(trial: Trial) -> tuple[Any, float]:
+        del trial
+        model = PrivateNaiveBayes(CELLS, classes="b", target=ApproxDP(5, 1e-5))
+        return model.fit(RECORDS[["a"]], RECORDS["b"]), 0.0
+
+    best = select_private({"it": free}, target=ApproxDP(1, 1e-5))
+    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+        best.result.save(tmp_path / "it")
+    mine = Relation("mine", {"counts": [(1, -1)]})
+    best = select_private({"it": free}, target=ApproxDP(9, 1e-5), relation=mine)
+    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+        best.result.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("held", ["subclass", "pipeline", "set", "namespace"])
-def test_whatever_holds_what_was_chosen_it_is_not_saved(held: str, tmp_path: Path) -> None:
+def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
+    held: str, tmp_path: Path
+) -> None:
     """A subclass and a pipeline of scikit-learn's were saved with the cost of a trial."""
 
     class Mine(PrivateNaiveBayes):
@@ -388,9 +463,8 @@ def test_whatever_holds_what_was_chosen_it_is_not_saved(held: str, tmp_path: Pat
 
     kept: list[Any] = []
     select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
-    with pytest.raises(ValueError, match="chosen among several"):
-        kept[-1].save(tmp_path / "it")
-    assert not list(tmp_path.iterdir())
+    kept[-1].save(tmp_path / "it")
+    assert 0.999 < load_classifier(tmp_path / "it").guarantee["epsilon"] <= 1
 
 
 @pytest.mark.parametrize("tabular", [False, True])
@@ -414,6 +488,78 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
 
     target = ApproxDP(9.0, 1e-5)
     best = select_private({"it": candidate}, target=target, trials=1, relation=cost.relation)
+    policy = best.result.to_policy()
+    said = policy.guarantee if tabular else policy.statement
+    assert sum(each.startswith("this is the cost of one trial") for each in said["caveats"]) == 1
     with pytest.raises(ValueError, match="chosen among several"):
-        best.result.to_policy().save(tmp_path / "it")
+        policy.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("held", ["environment", "environment of numbers", "training"])
+def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) -> None:
+    """An environment was marked, and not the model in it; nor the policy of a run."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        match held:
+            case "environment":
+                model = RELEASES["model"](trial, trial.part(0.5))
+                return ReleasedEnv(released=model), 0.0
+            case "environment of numbers":
+                model = RELEASES["model of numbers"](trial, trial.part(0.5))
+                return ReleasedContinuousEnv(released=model), 0.0
+        return run_training(TrainSpec(env="privrl/RiverSwim-v0", episodes=3)), 0.0
+
+    made: Any = select_private(
+        {"it": candidate},
+        target=PureDP(1.0) if held == "environment" else ApproxDP(1.0, 1e-5),
+        trials=1,
+        relation=None if held == "training" else AddRemovePerson(),
+    ).result
+    with pytest.raises(ValueError, match="chosen among several"):
+        made.policy.save(tmp_path / "it") if held == "training" else _saved(
+            made.released, tmp_path / "it"
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["as it is", "in a classifier", "as a beginning", "its beginning"])
+def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> None:
+    """A fit of epsilon .66 was chosen for 1, which its file stated: both together cost 1.21."""
+    begun = PrivateNaiveBayes(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
+    X, y = RECORDS[["a"]], RECORDS["b"]
+    begun.fit(X, y)
+    own = dict(begun.guarantee)
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        score = float(trial.noisy([1, 2], 0.5)[0])
+        if kind == "as it is":
+            return begun, score
+        if kind == "in a classifier":
+            model = PrivateClassifier(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
+            return model.fit(X, y), score
+        gradients = PrivateLogisticRegression(CELLS, classes="b", target=trial.part(0.4))
+        return gradients.fit(X, y, naive_bayes=begun, accountant=trial.accountant), score
+
+    made = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1).result
+    made = made.classifier_ if kind == "in a classifier" else made
+    made = begun if kind == "its beginning" else made
+    for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
+        with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+            state()
+    assert own["rho"] > 0
+
+
+def test_a_beginning_that_the_trial_paid_for_is_in_the_cost_of_the_selection() -> None:
+    X, y = RECORDS[["a"]], RECORDS["b"]
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        begun = PrivateNaiveBayes(CELLS, classes="b", target=trial.part(0.4))
+        begun.fit(X, y, accountant=trial.accountant)
+        gradients = PrivateLogisticRegression(CELLS, classes="b", target=trial.part(0.4))
+        return gradients.fit(X, y, naive_bayes=begun, accountant=trial.accountant), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    for made in (best.result, best.result.naive_bayes_):
+        assert made.total_cost_ == best.cost
+        assert made.to_dict()["guarantee"] == dict(made.guarantee)

@@ -280,3 +280,15 @@ def test_a_pure_epsilon_is_never_rounded_down() -> None:
         exact, stated = pure_ratio(cost), guarantee_of(cost, PureDP(1.0))["epsilon"]
         assert exact is not None
         assert exact <= stated <= float(exact) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["cost_", "total_cost_", "randomness_"])
+def test_what_statements_rest_on_is_read_only(kind: Any, name: str) -> None:
+    """``total_cost_`` of naive Bayes could be assigned, and its guarantee was that."""
+    X, y = records(200)
+    model = fitted(kind(bounds=(-10, 10), classes=(0, 1), epsilon=1.0, random_state=0).fit(X, y))
+    said = dict(model.guarantee)
+    with pytest.raises(AttributeError):
+        setattr(model, name, LaplaceCost(scale=1e6, relation=ReplaceRecord()))
+    assert dict(model.guarantee) == said

@@ -1,6 +1,7 @@
 """Records in many files on a cluster give the model of one table, bit for bit."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ from made import Made
 
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant
 from privrl.data import Bins, Categories, Schema
-from privrl.models import PrivateBayesNet, PrivateNaiveBayes, histogram, read_partitioned_records
+from privrl.models import (
+    PrivateBayesNet,
+    PrivateNaiveBayes,
+    histogram,
+    partitions,
+    read_partitioned_records,
+)
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="no Dask: pip install 'privrl[dask]'")
 pytestmark = pytest.mark.needs("cloudpickle", "pyarrow")
@@ -135,3 +142,32 @@ def test_what_does_not_fit_is_refused(records: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'sex' must hold nothing but its categories") as caught:
         read_partitioned_records(folder, SCHEMA, Elsewhere())
     assert "SECRET" not in str(caught.value)
+
+
+class Dying(Elsewhere):
+    """A cluster whose workers die when they are to count."""
+
+    def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Made:
+        if function is partitions._tables and given[1] is not partitions._length:
+            raise ChildProcessError("workers died again and again")
+        return super().submit(function, *given, pure=pure)
+
+
+@pytest.mark.parametrize("kind", ["histogram", "naive Bayes", "network", "network in two rounds"])
+def test_workers_that_die_while_they_count_cost_nothing(kind: str, records: Any) -> None:
+    """Naive Bayes was charged before its records were counted."""
+    records, accountant = replace(records, client=Dying()), RdpAccountant()
+    parents = {"sex": (), "ill": ("sex",) if kind == "network in two rounds" else ()}
+    fits: dict[str, Callable[[], Any]] = {
+        "histogram": lambda: histogram(
+            records.of(SCHEMA.subset(["age"])), AGE, target=TARGET, accountant=accountant
+        ),
+        "naive Bayes": lambda: PrivateNaiveBayes(SCHEMA, classes="ill", target=TARGET).fit(
+            records, accountant=accountant
+        ),
+    }
+    network = PrivateBayesNet(parents=parents, schema=SCHEMA, target=TARGET)
+    with pytest.raises(ChildProcessError) as died:
+        fits.get(kind, lambda: network.fit(records, accountant=accountant))()
+    assert accountant.epsilon(1e-5) == 0
+    assert not getattr(died.value, "__notes__", [])

@@ -269,12 +269,15 @@ def test_a_nan_that_signals_warns_of_nothing(column, dtype):
         assert column.encode(values)[1] == column.size - 1
 
 
-@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+@pytest.mark.parametrize("package", ["polars", "pyarrow", "pandas"])
 @pytest.mark.parametrize("column", [Bins((0, 1, 5), missing=True), Categories((0, 2), other=True)])
 def test_a_column_in_which_all_is_missing_has_no_type(package, column):
     """Where one record more has an entry it has a type: that must not decide who is read."""
     library = pytest.importorskip(package)
     make = library.table if package == "pyarrow" else library.DataFrame
+    if package == "pandas":  # as its readers make with dtype_backend="pyarrow"
+        arrow = pytest.importorskip("pyarrow")
+        make = lambda table: arrow.table(table).to_pandas(types_mapper=pd.ArrowDtype)  # noqa: E731
     for entries in ([None, None], [None, 0], [None, 2]):
         cells = Schema({"x": column}).encode(make({"x": entries}))
         assert cells[0, 0] == column.size - 1
@@ -575,3 +578,15 @@ def test_a_file_of_another_kind_is_told_how_to_become_text(start, said, tmp_path
     path.write_bytes(b"\xff" if start == b"x\n" else start + b"\xff\n")
     with pytest.raises(ValueError, match=said):
         read_header(path)
+
+
+def test_readers_side_by_side_take_long_fields(tmp_path):
+    """The first that was done set the limit back for the other, which then refused one."""
+    before, path = csv.field_size_limit(), tmp_path / "long.csv"
+    path.write_text("x\na\n" + "b" * 200_000 + "\n")
+    one, other = (text_parts(path, ["x"], ",") for _ in range(2))
+    for each in (one, other):
+        next(each)
+    for each in (one, other):
+        assert [len(part["x"]) for part in each] == [2]
+    assert csv.field_size_limit() == before

@@ -17,6 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privrl.accounting import Ledger
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema, read_header, write_template
 from privrl.data.schema.plain import check_names
 from privrl.data.schema.templates import parse_bounds, template
@@ -82,7 +85,7 @@ def test_cells_of_a_table() -> None:
 def test_an_array_has_the_columns_of_the_schema_in_order() -> None:
     array = PEOPLE[list(SMALL.names)].to_numpy(object)
     np.testing.assert_array_equal(SMALL.encode(array), SMALL.encode(PEOPLE))
-    with pytest.raises(ValueError, match=r"frame must have the 4 columns 'job', .*\(3, 3\)"):
+    with pytest.raises(ValueError, match=r"frame must have the 4 columns 'job', .* of 3 columns\."):
         SMALL.encode(array[:, :3])
     with pytest.raises(ValueError, match="plain array, got MaskedArray"):
         SMALL.encode(np.ma.masked_array(array))
@@ -544,6 +547,16 @@ def test_equality_knows_order_and_types() -> None:
     assert Schema({"a": a, "b": b}) != Schema({"b": b, "a": a})
     assert Schema({"a": Categories((0, 1))}) != Schema({"a": Categories((False, True))})
     assert Schema({"a": a}) != {"a": a}
+
+
+def test_a_ledger_is_not_written_over(tmp_path: Path) -> None:
+    """A schema that was saved there took its place, and what had been spent was lost."""
+    path = tmp_path / "spent.json"
+    accountant = Ledger(path).accountant("visits")
+    accountant.compose(LaplaceCost(scale=1.0, relation=ReplaceRecord()))
+    with pytest.raises(ValueError, match="is a ledger, and what was spent would be lost"):
+        SMALL.save(path)
+    assert Ledger(path).accounts()[0].total.releases == 1
 
 
 def test_copies() -> None:

@@ -8,6 +8,7 @@ from privrl.accounting import PldAccountant, RdpAccountant
 from privrl.data import Bins, Categories, Schema
 from privrl.data.logs import Log, LogSchema, read_log
 from privrl.data.logs.schema import cell_labels
+from privrl.numerics.randomness import SEEDED
 from privrl.offline import ReleasedPolicy, fit_model, fit_policy, load_policy, save_policy
 
 SCHEMA = {
@@ -106,6 +107,12 @@ def test_policies_of_logs_are_kept(epsilon: float, tmp_path) -> None:
     np.testing.assert_array_equal(again.action, policy.action)
     assert again.facts == policy.facts
     assert again.to_dict() == shared.to_dict()
+    assert again.statement["randomness"] == SEEDED
+
+
+def test_a_policy_knows_that_its_randomness_was_secret() -> None:
+    policy = fit_policy(log_of(500, 1.0, **REWARD), epsilon=1)
+    assert ReleasedPolicy.of_log(policy, epsilon=1).to_dict()["shareable"]
 
 
 def test_labels_of_cells() -> None:
@@ -119,3 +126,14 @@ def test_labels_of_cells() -> None:
     assert cell_labels(Schema({"a": Categories(("x", "y\n"))})) is None
     alike = Schema({"a": Categories(("x", "x, b y")), "b": Categories(("y, b y", "y"))})
     assert cell_labels(alike) is None
+
+
+@pytest.mark.parametrize("name", ["state_names", "action_names"])
+def test_names_from_an_iterator_are_kept(name: str) -> None:
+    """The check used them up, and the model failed for the want of them after the charge."""
+    names = ("a", "b", "c")[: 3 if name == "state_names" else 2]
+    accountant = RdpAccountant()
+    model = fit_model(
+        log_of(200, **OUTCOME), epsilon=1, accountant=accountant, **{name: iter(names)}
+    )
+    assert getattr(model, name) == names

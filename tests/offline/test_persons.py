@@ -583,7 +583,13 @@ def test_relations_with_changes_of_their_own_are_refused(order: float | None) ->
             changes = {SUMS: [(0.01,)], NORMS: [(0.01,)]}
             Relation.__init__(self, str(AddRemovePerson()), changes, norm_only=[NORMS])
 
+    class Free(LaplaceCost):
+        def rdp(self, orders: Any) -> Any:
+            return np.zeros(np.shape(orders))
+
     with pytest.raises(ValueError, match=r"relation must be AddRemovePerson\(\)"):
         person_cost(1.0, Hardly(), order=order)
+    with pytest.raises(ValueError, match="cost must be a LaplaceCost"):
+        PersonStream(crowd(3), Free(scale=1.0, relation=AddRemovePerson(), table=SUMS))
     with pytest.raises(ValueError, match=r"of AddRemovePerson\(\) or ReplacePerson\(\)"):
         PersonStream(crowd(3), LaplaceCost(scale=0.01, relation=Hardly(), table=SUMS))

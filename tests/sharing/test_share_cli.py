@@ -490,6 +490,16 @@ def test_renamed_files() -> None:
     assert _files._digest(Path("out/histogram.csv").read_bytes()) not in told
 
 
+@pytest.mark.parametrize("name", ["train.json", "predict.json", "sweep.json", "suite.json"])
+def test_a_copy_of_a_renamed_statement_states_the_cost(name: str) -> None:
+    """Of statements of these names only other entries were copied: the cost was not."""
+    histogram()
+    said = json.loads(Path("out/release.json").read_text())
+    Path("out/release.json").rename(f"out/{name}")
+    run("share", "out", "--to", "copy")
+    assert json.loads(Path("copy", name).read_text())["guarantee"] == said["guarantee"]
+
+
 def test_half_of_another_release() -> None:
     histogram()
     kept = Path("out/histogram.json").read_bytes()

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -101,7 +102,7 @@ class LogSpace:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Log(LogSpace):
+class Log(LogSpace, FixedArrays):
     """Steps of persons: those of an episode in order, episodes of a person one after another.
 
     Private data: nothing of it may be shown but through a mechanism.
@@ -143,7 +144,9 @@ class Log(LogSpace):
             if value.ndim != 1 or (len(value) and value.dtype.kind not in _KINDS[name == "reward"]):
                 raise ValueError("arrays must be of one axis and of whole numbers; rewards of any.")
             with np.errstate(all="ignore"):  # a warning would tell of longer floats
-                value = value.astype(np.float64 if name == "reward" else np.intp, copy=False).view()
+                value = value.astype(np.float64 if name == "reward" else np.intp, copy=False)
+            # Whose a step is was checked for good: nobody else can write to a copy.
+            value = value.copy() if name in ("episode_starts", "person_starts") else value.view()
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         n_steps = len(self.state)

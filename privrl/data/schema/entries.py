@@ -213,6 +213,10 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     if isinstance(dtype, pd.StringDtype) or kind == "U":
         return Entries(called, "texts", name, _texts(column), there)
     if kind not in "biuf":
+        if not there.any() and str(dtype) == "null[pyarrow]":  # no entry: it holds any kind
+            return Entries(
+                called, "anything", name, objects([None] * len(column), len(column)), there
+            )
         refuse_type(called, _WANTED, name)
     made = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
     filled = column if there.all() else column.where(there, made(0))

@@ -10,7 +10,7 @@ from typing import Any, Self
 import tomli_w
 
 from privrl.data.schema.columns import Bins, Categories, Column, heading
-from privrl.files.files import read_bytes
+from privrl.files.files import bytes_writer, read_bytes, save_all
 from privrl.files.plain import check_writable, listed, parse_json
 from privrl.files.shown import shown
 
@@ -148,14 +148,15 @@ class PlainFile:
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file ``.toml`` or ``.json``, replacing it.
+        """Write it to a file ``.toml`` or ``.json``, replacing it whole.
 
         Raises
         ------
         ValueError
-            If the file's name ends otherwise.
+            If the file's name ends otherwise, or it is a ledger.
         """
-        Path(path).write_bytes(dump(Path(path), self.to_dict()))
+        path = Path(path)
+        save_all(path.parent, {path.name: bytes_writer(dump(path, self.to_dict()))})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -230,9 +230,10 @@ class Schema(PlainFile):
         """Check that each of the schema's columns is there once."""
         if isinstance(frame, np.ndarray) and not isinstance(frame, np.ma.MaskedArray):
             if frame.ndim != 2 or frame.shape[1] != len(self.columns):
-                raise ValueError(
+                got = f"{frame.shape[1]} columns" if frame.ndim == 2 else f"{frame.ndim} axes"
+                raise ValueError(  # how many records there are may be private
                     f"frame must have the {len(self.columns)} columns {listed(self.names)}, got "
-                    f"an array of shape {frame.shape}."
+                    f"an array of {got}."
                 )
             return
         if not isinstance(frame, pd.DataFrame):

@@ -30,7 +30,7 @@ import pandas as pd
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.files.chosen import check_alone, is_chosen, remade
+from privrl.files.chosen import MayBeChosen, check_alone
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.sharing import Verdict, check_said, judge
@@ -59,7 +59,7 @@ _PLAIN = re.compile(r"_(?!x)|[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, eq=False)
-class BayesNet(InHtml, saving.Saved):
+class BayesNet(MayBeChosen, InHtml, saving.Saved):
     """A Bayesian network: a structure, and a table of conditional probabilities for each node.
 
     Made by `PrivateBayesNet.fit`, or of tables that are known. It can be pickled.
@@ -345,8 +345,9 @@ class BayesNet(InHtml, saving.Saved):
             self.mechanism,
             self.randomness,
             self.choice,
+            _chosen_by=self._chosen_by,
         )
-        return remade, (is_chosen(self), make)
+        return make, ()
 
 
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:

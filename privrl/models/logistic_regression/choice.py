@@ -11,8 +11,8 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import PureDP
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
+from privrl.models.chosen import chosen_from_plain
 from privrl.models.classifiers import Classifier
-from privrl.models.logistic_regression import chosen
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -114,7 +114,7 @@ def classifier_from_dict(
     """Return the classifier that plain data describe, chosen or not, of either kind."""
     said = data.get("format") if isinstance(data, dict) else None
     if said == CHOSEN:
-        return chosen.from_plain(data, classifier_from_dict)
+        return chosen_from_plain(data, classifier_from_dict)
     is_linear = said in (FORMAT, FIRST_FORMAT)
     kind = PrivateLogisticRegression if is_linear else PrivateNaiveBayes
     return kind.from_dict(data)

@@ -1,6 +1,6 @@
 """The logistic regression classifier: fit and predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import RenyiDP, Target
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import is_chosen
+from privrl.files.chosen import chosen_by
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -94,7 +94,7 @@ class PrivateLogisticRegression(SavedClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    total_cost_, naive_bayes_, n_steps_ = fitted(), fitted(), fitted()
+    naive_bayes_, n_steps_ = fitted(), fitted()
 
     def fit(
         self,
@@ -136,17 +136,20 @@ class PrivateLogisticRegression(SavedClassifier):
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
             tables, measured = plan_tables(begun.target, records.shapes, part, n_records)
+            counted = begun._counted(records)
         else:
-            tables, measured = None, False
+            tables, measured, counted = None, False, []
         cost = planned.cost(tables)
-        total_cost = cost if naive_bayes is None else both(cost, begun)
 
         def learn(rng: np.random.Generator) -> dict[str, Any]:
-            return _learned(begun, records, planned, tables, rng, measured=measured)
+            return _learned(
+                begun, records, planned, tables, rng, counted=counted, measured=measured
+            )
 
         learned = Release(accountant, cost, learn, rng).make()
         counts = learned.pop("counts")
-        self._become(records, cost_=cost, total_cost_=total_cost, **learned)
+        before = naive_bayes is not None
+        self._become(records, cost_=cost, _is_begun_before=before, **learned)
         if counts is not None:
             learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
         return self
@@ -181,7 +184,7 @@ class PrivateLogisticRegression(SavedClassifier):
             return PrivateNaiveBayes()
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
-        if is_chosen(naive_bayes):  # a file could not state its cost
+        if chosen_by(naive_bayes) is not None:  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."
@@ -202,6 +205,9 @@ class PrivateLogisticRegression(SavedClassifier):
         for column, weights in zip(columns, self.weights_, strict=True):
             logits += weights.take(column, axis=0)
         return logits + self.intercept_
+
+    def _own_cost(self) -> Cost:
+        return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
 
     def _plain(self, public: Public) -> dict[str, Any]:
         return to_plain(vars(self), public)
@@ -237,6 +243,7 @@ def _learned(
     tables: TablesMechanism | None,
     rng: np.random.Generator,
     *,
+    counted: Sequence[FloatArray],
     measured: bool,
 ) -> dict[str, Any]:
     """Make the charged releases, and return the attributes and naive Bayes' counts.
@@ -245,7 +252,7 @@ def _learned(
     """
     counts: tuple[ReleasedTable, ...] | None = None
     if tables is not None:
-        counts = begun._learn_tables(records, tables, rng, measured=measured)
+        counts = begun._learn_tables(records, counted, tables, rng, measured=measured)
         if not measured:
             begun = begun.with_temperature(
                 safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)

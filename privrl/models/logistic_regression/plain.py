@@ -1,6 +1,5 @@
 """A fitted logistic regression as plain data: released numbers and their cost."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from privrl.models.saving import (
     classifier_verdict,
     randomness_said,
 )
-from privrl.models.targets import guarantee_of, plain_target, read_target
+from privrl.models.targets import check_guarantee, guarantee_of, plain_target, read_target
 from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.typing import FloatArray
 
@@ -37,12 +36,13 @@ _ENTRIES = (
 def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
-    cost = state["cost_"]
+    cost, before = state["cost_"], state["_is_begun_before"]
+    total = both(cost, begun) if before else cost
     return {
         "format": FORMAT,
-        "guarantee": dict(guarantee_of(state["total_cost_"], public.target)),
+        "guarantee": dict(guarantee_of(total, public.target)),
         "target": plain_target(public.target),
-        "naive_bayes": begun.plain() if state.get("_is_chosen") else begun.to_dict(),
+        "naive_bayes": begun.plain(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
         "deviations": [table.tolist() for table in state["deviations_"]],
@@ -51,7 +51,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
             "relation": str(cost.relation),
             "sigma": cost.sigma,
             "steps": state["n_steps_"],
-            "begun_before": state["total_cost_"] != cost,
+            "begun_before": before,
         },
         "randomness": state["randomness_"],
         **_verdict(begun, state["randomness_"]).said,
@@ -90,7 +90,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         "naive_bayes_": begun,
         "classes_": begun.classes_,
         "cost_": cost,
-        "total_cost_": total,
+        "_is_begun_before": before,
         "_public": replace(begun._public, target=target),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),
@@ -107,19 +107,6 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
     """Return the joint cost of gradients and of a classifier fitted before, on the same records."""
     before = begun.cost_
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
-
-
-def check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
-    """Check what a file states; processors differ in the last digits of epsilon."""
-    if said is None:  # of the first format, which stated none
-        return
-    key = "rho" if "rho" in computed else "epsilon"
-    spent = said.get(key) if isinstance(said, Mapping) else None
-    same = isinstance(spent, float) and math.isclose(spent, computed[key], rel_tol=1e-6)
-    if not same or said != {**computed, key: spent}:
-        raise ValueError(
-            f"guarantee must be what all in the file cost, {dict(computed)}, got {shown(said)}."
-        )
 
 
 def _as_now(data: Any) -> Any:

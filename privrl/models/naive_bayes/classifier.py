@@ -174,9 +174,10 @@ class PrivateNaiveBayes(SavedClassifier):
         whole, measured = self._plan(self._shapes(records), records.n_records)
         if self.mechanism != "none":
             self.warn_of_clones(accountant)
+        counts = self._counted(records)  # may fail, on a cluster: before the charge
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
-            return self._learn_tables(records, whole, rng, measured=measured)
+            return self._learn_tables(records, counts, whole, rng, measured=measured)
 
         released = Release(accountant, whole.cost, learn, rng).make()
         self.warn_of_others(released[1:])
@@ -318,9 +319,15 @@ class PrivateNaiveBayes(SavedClassifier):
         first, *others = records.shapes
         return [first, *((v, j) if self._by_value else (j, v) for j, v in others)]
 
+    def _counted(self, records: LocalRecords | PartRecords) -> list[FloatArray]:
+        """Return the tables of counts: private, to be released."""
+        counts = records.summed(count_tables, records.sizes, records.labels.size)
+        return [counts[0], *(table.T if self._by_value else table for table in counts[1:])]
+
     def _learn_tables(
         self,
         records: LocalRecords | PartRecords,
+        counts: Sequence[FloatArray],
         whole: TablesMechanism,
         rng: np.random.Generator,
         *,
@@ -335,10 +342,8 @@ class PrivateNaiveBayes(SavedClassifier):
         """
         n_tables, by_value = len(records.shapes), self._by_value
         tables = whole.part(slice(n_tables))
-        counts = records.summed(count_tables, records.sizes, records.labels.size)
-        data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
         # Both releases below are parts of the whole.
-        released = tables.release(data, rng)
+        released = tables.release(counts, rng)
         prior, rows = self._estimate(released, records.n_records)
         log_prior = np.log(prior)
         log_rows = [np.log(table.T if by_value else table) for table in rows]

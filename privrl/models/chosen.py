@@ -4,24 +4,18 @@ The classifier alone would state what its own fit cost. It was kept because it w
 file states the selection: its candidates, the mean number of trials, and the whole cost.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from privrl.accounting.targets import PureDP, Target
-from privrl.costs.base import pure_ratio, zcdp_rho
+from privrl.costs.base import Cost, pure_ratio, zcdp_rho
 from privrl.costs.selection import SelectionCost
-from privrl.files.chosen import mark_chosen
+from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.shown import shown
-from privrl.mechanisms.selection import Selected, plan_selection
-from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
-from privrl.models.logistic_regression.plain import check_guarantee
-from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+from privrl.mechanisms.selection import plan_selection
 from privrl.models.saving import CHOSEN, check_entries, check_format
-from privrl.models.targets import guarantee_of, plain_target, read_target
+from privrl.models.targets import check_guarantee, guarantee_of, plain_target, read_target
 from privrl.numerics.checks import check_count
-
-Fitted = PrivateLogisticRegression | PrivateNaiveBayes
 
 _OF_MODEL = ("randomness", "shareable", "because")
 _ENTRIES = (
@@ -29,22 +23,24 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def to_plain(best: Selected[Fitted], target: Target, candidates: Sequence[str]) -> dict[str, Any]:
-    """Return a chosen classifier as plain data; ``target`` is that of the selection."""
-    model = best.result.plain()
+def chosen_plain(model: dict[str, Any], by: Selection) -> dict[str, Any]:
+    """Return the plain data of a chosen classifier, from those of its fit.
+
+    Its trial paid for that, so it cost no more than a trial, under the selection's relation.
+    """
     return {
         "format": CHOSEN,
-        "guarantee": dict(guarantee_of(best.cost, target)),
-        "target": plain_target(target),
-        "candidates": list(candidates),
-        "chosen": best.name,
-        "trials": best.cost.trials,
+        "guarantee": dict(guarantee_of(by.cost, by.target)),
+        "target": plain_target(by.target),
+        "candidates": list(by.candidates),
+        "chosen": by.name,
+        "trials": by.cost.trials,
         "model": model,
         **{name: model[name] for name in _OF_MODEL},
     }
 
 
-def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted:
+def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> Any:
     """Return the classifier of plain data, whose guarantee is that of the selection.
 
     Raises
@@ -66,19 +62,15 @@ def from_plain(data: Mapping[str, Any], read: Callable[[Any], Fitted]) -> Fitted
     for name in _OF_MODEL:
         if data[name] != data["model"][name]:
             raise ValueError(f"{name} must be that of the model, got {shown(data[name])}.")
-    _check_within(model, cost, target)
-    model.__dict__["_public"] = replace(model._public, target=target)
+    _check_within(model.total_cost_, cost, target)
     # Where it began is a part of what was chosen: alone, it would state less.
-    mark_chosen(model)
-    for part in (model, getattr(model, "naive_bayes_", model)):
-        part.__dict__["total_cost_"] = cost
+    mark_chosen(model, Selection(cost, target, data["chosen"], tuple(names)))
     return model
 
 
-def _check_within(model: Fitted, cost: SelectionCost, target: Target | None) -> None:
+def _check_within(fit: Cost, cost: SelectionCost, target: Target | None) -> None:
     """Check that a classifier cost no more than a trial; processors differ in last digits."""
     number = pure_ratio if isinstance(target, PureDP) else zcdp_rho
-    spent = number(getattr(model, "total_cost_", model.cost_))
-    limit = number(cost.trial)
+    spent, limit = number(fit), number(cost.trial)
     if spent is None or limit is None or float(spent) > float(limit) * (1 + 1e-6):
         raise ValueError("model must cost no more than a trial of the selection.")
