@@ -109,6 +109,7 @@ _CERTAIN: Final = 99.0  # deviations, for exact counts: filled, or with a minus 
 _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the best state
 _UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
 _HIDDEN: Final = 10.0  # deviations of noise that may hide an event
+_ANYWAY: Final = 0.5  # fraction of searches that doubt exact known rows beside unknown ones
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -239,7 +240,8 @@ class SparseModel:
             Source of randomness.
         search : array of bool, shape (R,), optional
             Runs whose optimistic plans also doubt known rows, once all rows of visited states are
-            known: a row may lead to the best state as often as noise or chance could hide.
+            known: a row may lead to the best state as often as noise or chance could hide. Exact
+            known rows are doubted half of the time before that, too.
 
         Returns
         -------
@@ -253,7 +255,11 @@ class SparseModel:
         least = np.where(explore[self._run_of_cell], _KNOWN, rng.random(len(self._chance)))
         weight = rng.standard_gamma(self._count * (self._chance > least))
         total = self._totals(weight)
-        searching = np.zeros(runs, np.bool_) if search is None else search & self._settled
+        searching = np.zeros(runs, np.bool_)
+        if search is not None and search.any():
+            searching = search & self._settled
+            if self._exact:
+                searching |= search & (rng.random(runs) < _ANYWAY)
         suspect = optimist & searching[:, None]
         pseudo = np.where(suspect, self._hidden[:, None], doubt)
         lost = np.where(total > 0, rng.standard_gamma(pseudo, size=total.shape), 1.0)

@@ -66,7 +66,7 @@ class SparsePSRL(PSRL):
        lead to the best state (R-max, Brafman and Tennenholtz, 2002). Among unknown rows the action
        is random at each step, and each state postpones them half of the time. After the first
        seventh, if all actions of visited states are known, any of them may still lead to the best
-       state, as often as noise could hide.
+       state, as often as noise could hide. Without noise half of these plans suppose so anyway.
     5. Other plans sample cells with their probability of being filled. An unknown row resembles a
        known row, and leads to the best state with probability 0.03.
     6. The deployed policy, `policy`, is pessimistic and uses cells with probability above 1/2:
