@@ -8,7 +8,7 @@ transitions that probably exist.
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -110,6 +110,7 @@ _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the b
 _UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
 _HIDDEN: Final = 10.0  # deviations of noise that may hide an event
 _ANYWAY: Final = 0.5  # fraction of searches that doubt exact known rows beside unknown ones
+_NEARLY: Final = 0.7  # of a sample's value, from which on a pessimistic plan takes its place
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -225,6 +226,7 @@ class SparseModel:
         doubt: float,
         rng: np.random.Generator,
         search: BoolArray | None = None,
+        careful: BoolArray | None = None,
     ) -> tuple[IntArray, BoolArray]:
         """Sample a model for each run and compute its optimal policy.
 
@@ -242,6 +244,9 @@ class SparseModel:
             Runs whose optimistic plans also doubt known rows, once all rows of visited states are
             known: a row may lead to the best state as often as noise or chance could hide. Exact
             known rows are doubted half of the time before that, too.
+        careful : array of bool, shape (R,), optional
+            Runs that follow `mean_plan` in place of a sample if it is nearly as good: if its
+            pessimistic value where episodes begin is 0.7 of the sample's, above the least value.
 
         Returns
         -------
@@ -273,7 +278,11 @@ class SparseModel:
         # Break ties at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
-        policy = self._best([matrix], reward, free, self._turns(rng))
+        policy, value = self._best([matrix], reward, free, self._turns(rng))
+        if careful is not None and careful.any():
+            sure, worth = self._careful
+            chosen = careful & ~explore & (self._gain(worth) >= _NEARLY * self._gain(value))
+            policy[chosen] = sure[chosen]
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:
@@ -285,6 +294,13 @@ class SparseModel:
         transitions pays its mean reward once, if that is known, and the least reward for the rest
         of the episode.
         """
+        return self._pessimistic(penalty)[0]
+
+    @cached_property
+    def _careful(self) -> tuple[IntArray, FloatArray]:
+        return self._pessimistic(0.0)
+
+    def _pessimistic(self, penalty: FloatArray | float) -> tuple[IntArray, FloatArray]:
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
@@ -301,6 +317,23 @@ class SparseModel:
             mean, _, number = self._rewards(self._chance_paid > least_paid)
             rewards.append(np.where(number <= 0, self._grid[0], mean))
         return self._best(matrices, np.minimum(*rewards) - penalty)
+
+    def _gain(self, value: FloatArray) -> FloatArray:
+        """Return values, shape (R, S), where episodes begin, above the least value, shape (R,)."""
+        least = min(float(self._grid[0]), 0.0) * self._horizon
+        gain: FloatArray = (self._begun * (value - least)).sum(axis=1)
+        return gain
+
+    @cached_property
+    def _begun(self) -> FloatArray:
+        """Where episodes begin, shape (R, S): in states that were left more often than reached."""
+        _, runs, n_states = self._shape
+        counts = np.where(self._chance > _LIKELY, self._count, 0.0)
+        left = self._totals(counts).sum(axis=0)
+        reached = np.bincount(self._columns[self._is_cell], counts, self._n_columns)
+        begun = np.maximum(left - reached[: runs * n_states].reshape(runs, n_states), 0.0)
+        begun += ~begun.any(axis=1, keepdims=True)
+        return begun / begun.sum(axis=1, keepdims=True)
 
     def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return tables of the cells of a run whose probability exceeds 1/2.
@@ -414,8 +447,8 @@ class SparseModel:
         reward: FloatArray,
         free: BoolArray | None = None,
         put_off: BoolArray | None = None,
-    ) -> IntArray:
-        """Return greedy policies, shape (R, H, S), by backward induction.
+    ) -> tuple[IntArray, FloatArray]:
+        """Return greedy policies, shape (R, H, S), and values, shape (R, S), by backward induction.
 
         With several matrices, each row takes its worst value. -1 stands for any free action. At
         postponed steps, free actions are chosen last.
@@ -447,7 +480,8 @@ class SparseModel:
             worth *= 1 - _SOONER / self._horizon
         if some:
             policy[free[policy, np.arange(places)]] = -1
-        return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+        policies = policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+        return policies, value.reshape(runs, n_states)
 
 
 def _first_best(candidates: FloatArray) -> IntArray:
