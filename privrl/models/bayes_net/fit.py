@@ -169,8 +169,8 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Made of the release alone; ``parents`` lists the kept edges, or those of the network that
-        was fitted to the chosen tables.
+            Made of the release alone; ``parents`` lists the kept edges, or those of the network
+        that was fitted to the chosen tables.
 
         Raises
         ------
