@@ -317,6 +317,16 @@ def test_saved_copied_and_loaded_with_what_chose(tmp_path):
         data["spent"]["choice"] = wrong
         with pytest.raises(ValueError, match=r"choice|scale"):
             BayesNet.from_dict(data)
+    for shapes in (3, [3], [[3, "4"]], [[1, 2, 3]], {"a": 1}, [[3, 3]] * 3, None):
+        data = net.to_dict()
+        data["spent"]["shapes"] = shapes
+        with pytest.raises(ValueError, match=r"shapes|sizes"):
+            BayesNet.from_dict(data)
+    data = net.to_dict()
+    for key in ("shapes", "sizes"):
+        data["spent"][key] = data["spent"][key][:7]
+    with pytest.raises(ValueError, match="two tables for each node"):
+        BayesNet.from_dict(data)
     with pytest.raises(ValueError, match="choice must be None"):
         BayesNet(net.parents, SCHEMA, net.probabilities, choice=net.choice)
 

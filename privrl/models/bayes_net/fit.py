@@ -170,7 +170,7 @@ class PrivateBayesNet:
         -------
         BayesNet
             Made of the release alone; ``parents`` lists the kept edges, or those of the network
-            that was fitted to the chosen tables.
+        that was fitted to the chosen tables.
 
         Raises
         ------

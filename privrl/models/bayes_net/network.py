@@ -314,9 +314,9 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
                 saving.check_entries("choice", data["spent"]["choice"], _CHOICE)
                 choice = ExponentialMechanism(**data["spent"]["choice"])
             sizes = data["spent"]["sizes"]
-            shapes: Any = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
+            shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
             if chosen:
-                shapes = data["spent"]["shapes"]
+                shapes = _read_shapes(data["spent"]["shapes"])
             mechanism = saving.mechanism_of(data["spent"], shapes)
         said = saving.randomness_said(data)
         made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
@@ -355,6 +355,14 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
     check_is("schema", schema, Schema)
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
+
+
+def _read_shapes(data: Any) -> tuple[Rows, ...]:
+    """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers."""
+    pairs = isinstance(data, list) and all(isinstance(e, list) and len(e) == 2 for e in data)
+    if not pairs:
+        raise ValueError(f"shapes must be a list of pairs of numbers, got {shown(data)}.")
+    return tuple((rows, cells) for rows, cells in data)
 
 
 def _released_shapes(structure: Structure, n_tables: int) -> tuple[Rows, ...]:
