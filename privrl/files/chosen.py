@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from privrl.files.fixed import FixedArrays
+
 _DEEPEST: Final = 5  # lists of lists, which might hold themselves
 
 #: The attribute that says by which selection something was chosen.
@@ -30,7 +32,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class MayBeChosen:
+class MayBeChosen(FixedArrays):
     """The base of frozen dataclasses that a selection can return, and that have files."""
 
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
