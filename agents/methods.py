@@ -47,7 +47,14 @@ from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
 from privrl.files.plain import lookup
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count, check_is, check_positive, check_truth
+from privrl.numerics.checks import (
+    check_between,
+    check_count,
+    check_finite,
+    check_is,
+    check_positive,
+    check_truth,
+)
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.samplers.base import Sampler, stack
@@ -340,7 +347,7 @@ class Method:
                 )
         for name in ("alpha", "reward_alpha"):
             check_positive(name, getattr(self, name))
-        if not 0 <= self.threshold < np.inf:
+        if check_finite("threshold", self.threshold) < 0:
             raise ValueError(f"threshold must be >= 0 and finite, got {shown(self.threshold)}.")
         check_between("reward_share", self.reward_share, 0, 1)
         if self.reward_epsilon is not None:

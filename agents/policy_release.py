@@ -19,7 +19,13 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP
 from privrl.files.shown import shown
 from privrl.mechanisms import Mechanism, SimplexMechanism
-from privrl.numerics.checks import check_between, check_count, check_numbers, plain_array
+from privrl.numerics.checks import (
+    check_between,
+    check_count,
+    check_numbers,
+    check_positive,
+    plain_array,
+)
 from privrl.numerics.typing import FloatArray
 
 _ROUNDING = 1e-9
@@ -56,9 +62,14 @@ class PolicyMechanism(Mechanism[FloatArray]):
     distance: float = 2.0
 
     def __post_init__(self) -> None:
-        check_count("n_actions", self.n_actions, 2)
-        check_between("mixing", self.mixing, 0, 1)
-        if not 0 < self.distance <= 2:
+        checked = {
+            "n_actions": check_count("n_actions", self.n_actions, 2),
+            "mixing": check_between("mixing", self.mixing, 0, 1),
+            "distance": check_positive("distance", self.distance, "2 hides an action"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.distance > 2:
             raise ValueError(f"distance must be > 0 and <= 2, got {shown(self.distance)}.")
         _ = self._rows  # refuses parameters without a finite cost
 

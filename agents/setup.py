@@ -10,7 +10,7 @@ from privrl.accounting.targets import Target
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.costs.base import Cost
-from privrl.costs.relations import ReplaceEpisode, check_name
+from privrl.costs.relations import ReplaceEpisode, check_name, steps_of
 from privrl.envs.support import Support
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_count, check_does, check_is, check_truth
@@ -167,7 +167,10 @@ class TabularSetup:
         if cost is None:
             return
         relation = check_name(cost.relation)
-        if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
+        by_name = steps_of(relation)  # a relation of any class may have that name
+        lengths = [] if by_name is None else [by_name]
+        lengths += [relation.horizon] if isinstance(relation, ReplaceEpisode) else []
+        if any(length < self.horizon for length in lengths):
             raise ValueError(
                 f"relation must be about episodes of at least {self.horizon} steps, got "
                 f"{str(relation)!r}; use ReplaceEpisode({self.horizon})."

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.costs.base import Bulk, InBulk
+from privrl.costs.base import Bulk, InBulk, check_curve
 from privrl.numerics.checks import LARGEST_WHOLE
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import product_up, sum_up, two_sum
@@ -144,7 +144,8 @@ class _List:
             block = max(_BLOCK // len(some), 1)
             for first in range(start, n, block):
                 part = slice(first, first + block)
-                costs = self.bulk.rdp(numbers[part], self._orders[some])
+                orders = self._orders[some]  # a copy: a bulk of one's own may change it
+                costs = check_curve(self.bulk.rdp(numbers[part], orders), orders)
                 if (counts[part] != 1).any():
                     costs = product_up(counts[part], costs)
                 total, lost = _exact_sum(costs)
@@ -158,7 +159,7 @@ class _List:
         counts, numbers = self._columns()
         sample = np.unique(np.linspace(0, len(self) - 1, _SAMPLE).astype(np.intp))
         weight = counts.sum() / counts[sample].sum()
-        return weight * (counts[sample, 0] @ self.bulk.rdp(numbers[sample], self._orders))
+        return weight * (counts[sample, 0] @ self.bulk.rdp(numbers[sample], self._orders.copy()))
 
     def _columns(self) -> tuple[FloatArray, FloatArray]:
         """Return the counts, shape (n, 1), and the parameters, shape (n, ...), of each cost."""

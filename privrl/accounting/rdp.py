@@ -361,7 +361,7 @@ class RdpAccountant(KeepsJournal):
             else:
                 bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
             spent = limit.spent + bound * (1 + _MARGIN)
-            if spent <= limit.allowed:
+            if bound >= 0 and spent <= limit.allowed:  # else it is looked at, and may be refused
                 limit.spent = spent
                 return
         at = self._decides
@@ -476,9 +476,7 @@ class _Limit:
 
 
 def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatArray:
-    return product_up(
-        count, parts[0].rdp(orders) if len(parts) == 1 else Together(parts).rdp(orders)
-    )
+    return product_up(count, curve_of(parts[0] if len(parts) == 1 else Together(parts), orders))
 
 
 def _sum_with(budget: SumTarget, before: Fraction, cost: Cost, count: int, where: str) -> Fraction:

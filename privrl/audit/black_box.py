@@ -332,7 +332,7 @@ def _audit(
         delta=delta,
         confidence=confidence,
         draws=draws,
-        claimed=claimed,
+        claimed=None if claimed is None else float(claimed),
     )
 
 

@@ -41,6 +41,11 @@ Data = TypeVar("Data")
 Pipeline = Callable[[Data], Any]
 
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_PLAIN = (str, bytes, bool, int, float, complex)
+_OF_TABLES = (
+    *("index", "columns", "name", "names", "dtype", "dtypes", "categories", "attrs"),
+    *("schema", "type"),
+)
 _ORDERS = np.array([1.5, 2.0, 8.0])  # at which releases are held against the charges
 
 
@@ -269,23 +274,53 @@ def _shapes(data: Any) -> list[tuple[tuple[int, ...], str]]:
 
 def _leaves(value: Any, place: str = "") -> Iterator[str]:
     """Take a value apart into texts that are equal where it is."""
+    kind = type(value)
     if isinstance(value, np.ndarray):
         yield f"{place} {value.dtype} {value.shape} {value.tolist()!r}"
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, f"{place}[{key!r}]")
     elif isinstance(value, list | tuple):
-        yield f"{place} {type(value).__name__} of {len(value)}"
+        yield f"{place} {kind.__name__} of {len(value)}"
         for i, each in enumerate(value):
             yield from _leaves(each, f"{place}[{i}]")
-    elif type(value).__module__.startswith("pandas"):
-        yield from _leaves(np.asarray(value), place)
-        yield from (_leaves(list(map(str, value.dtypes)), place) if value.ndim > 1 else ())
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        yield f"{place} {type(value).__name__}"
-        yield from _leaves(vars(value), place)
-    else:
+    elif hasattr(value, "to_pylist") or (_is_of_pandas(value) and hasattr(value, "ndim")):
+        yield from _leaves_of_table(value, place)
+    elif isinstance(value, BaseException):
+        yield from (f"{place} {line}" for line in _said(value))
+    elif isinstance(value, _PLAIN):  # in a subclass as well, whose text may be another
+        yield f"{place} {next(each for each in _PLAIN if isinstance(value, each)).__repr__(value)}"
+    elif isinstance(value, type) or not (hasattr(value, "__dict__") or _slots(value)):
         yield f"{place} {value!r}"
+    else:
+        yield f"{place} {kind.__name__} {_ADDRESS.sub('', repr(value))}"
+    if not isinstance(value, type):
+        yield from _leaves_of_attributes(value, place)
+
+
+def _leaves_of_table(value: Any, place: str) -> Iterator[str]:
+    """Take apart what pandas or Arrow holds, of which few rows are printed."""
+    cells = value.to_pylist() if hasattr(value, "to_pylist") else np.asarray(value)
+    yield from _leaves(cells, place)
+    for name in _OF_TABLES:
+        yield from _leaves(getattr(value, name, None), f"{place}.{name}")
+
+
+def _is_of_pandas(value: Any) -> bool:
+    return type(value).__module__.startswith("pandas")
+
+
+def _leaves_of_attributes(value: Any, place: str) -> Iterator[str]:
+    own = getattr(value, "__dict__", {})
+    inside = {} if _is_of_pandas(value) else {**_slots(value), **own}
+    for name, each in inside.items():
+        yield from _leaves(each, f"{place}[{name!r}]")
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are in slots of its class."""
+    names = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 # (b) What goes in differs by a declared change --------------------------------------------------

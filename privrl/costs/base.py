@@ -4,8 +4,8 @@ A cost knows its own privacy and nothing about accountants. Every accountant can
 calibration can use, any object with the four members of `Cost`.
 
 A class may also declare two properties, which are never inherited since a subclass may do anything:
-that equal costs cost the same, now and later (``fixed``), and how to evaluate many costs at once
-(``bulk_key`` and ``bulk``, see `Bulk`).
+that equal costs cost the same, now and later (``fixed``), and how to evaluate many such costs at
+once (``bulk_key`` and ``bulk``, see `Bulk`).
 """
 
 import math
@@ -90,8 +90,8 @@ def is_fixed(cost: Cost) -> bool:
 
 
 def have_bulk(costs: tuple[Cost, ...]) -> TypeGuard[tuple[InBulk, ...]]:
-    """Whether each cost's own class declares how to evaluate many at once."""
-    return all("bulk" in vars(type(cost)) for cost in costs)
+    """Whether each cost's own class declares how to evaluate many at once, and never changes."""
+    return all("bulk" in vars(type(cost)) and is_fixed(cost) for cost in costs)
 
 
 class PairsCost(InHtml, ABC):
@@ -364,10 +364,15 @@ def curve_of(cost: Cost, orders: ArrayLike) -> FloatArray:
         If they are not numbers >= 0, one for each order on the last axes.
     """
     points = _frozen(orders)
-    curve = as_floats("the divergences of a cost", cost.rdp(points))
-    if curve.shape[curve.ndim - points.ndim :] != points.shape or not (curve >= 0).all():
+    return check_curve(cost.rdp(points), points)
+
+
+def check_curve(divergences: ArrayLike, orders: FloatArray) -> FloatArray:
+    """Return Rényi divergences; errors as `curve_of`."""
+    curve = as_floats("the divergences of a cost", divergences)
+    if curve.shape[curve.ndim - orders.ndim :] != orders.shape or not (curve >= 0).all():
         raise ValueError(
-            f"cost must give a Rényi divergence >= 0 for each of {points.size} orders, got "
+            f"cost must give a Rényi divergence >= 0 for each of {orders.size} orders, got "
             f"{shown(curve)}."
         )
     return curve

@@ -207,8 +207,8 @@ def check_name(relation: object) -> Relation:
         *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
         *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
     )
-    if found := _EPISODE.fullmatch(relation.name):
-        known = (ReplaceEpisode(int(found[1])),)
+    if (steps := steps_of(relation)) is not None:
+        known = (ReplaceEpisode(steps),)
     for each in known:
         if relation.name == each.name and _definition(relation) != _definition(each):
             raise ValueError(
@@ -217,6 +217,12 @@ def check_name(relation: object) -> Relation:
                 "name alone."
             )
     return relation
+
+
+def steps_of(relation: Relation) -> int | None:
+    """Return how many steps the episode has that a relation of such a name replaces, else None."""
+    found = _EPISODE.fullmatch(relation.name)
+    return None if found is None else int(found[1])
 
 
 def _definition(relation: Relation) -> list[object]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from privrl.files.fixed import read_only
+from privrl.files.fixed import FixedArrays, read_only
 
 _DEEPEST: Final = 12  # such as a search that holds a pipeline that holds a classifier
 _STATED: Final = ("statement", "guarantee")
@@ -38,7 +38,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class MayBeChosen:
+class MayBeChosen(FixedArrays):
     """The base of frozen dataclasses that a selection can return, and that have files."""
 
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)

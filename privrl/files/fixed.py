@@ -1,6 +1,7 @@
 """Attributes that are set once, so that the settings behind a guarantee cannot change."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 
@@ -60,10 +61,17 @@ class FixedArrays:
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for each in state.values():
-            if hasattr(each, "setflags"):  # an array; this module needs no NumPy
-                each.setflags(write=False)
+        _keep(state.values())
         vars(self).update(state)
+
+
+def _keep(parts: Iterable[Any]) -> None:
+    """Make arrays read-only, and those in tuples."""
+    for each in parts:
+        if hasattr(each, "setflags"):  # an array; this module needs no NumPy
+            each.setflags(write=False)
+        elif isinstance(each, tuple):
+            _keep(each)
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:

@@ -261,11 +261,13 @@ def _planned(target: Target, mean: int, relation: Relation) -> tuple[SelectionCo
 
 def run_trial(candidate: Candidate[Result], trial: Trial) -> tuple[Result, float]:
     """Run one trial, without its warnings, and close its accountant."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result, score = candidate(trial)
-        score = float(score)
-    trial.accountant.close()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result, score = candidate(trial)
+            score = float(score)
+    finally:  # of a trial that failed nothing is released later
+        trial.accountant.close()
     return result, -math.inf if math.isnan(score) else score
 
 

@@ -24,6 +24,7 @@ from privrl.numerics.checks import (
     check_among,
     check_between,
     check_count,
+    check_finite,
     check_numbers,
     check_positive,
 )
@@ -88,6 +89,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
             "sensitive": tuple(check_count("sensitive", i, 0) for i in self.sensitive),
             "distance": check_positive("distance", self.distance),
             "n_vectors": check_count("n_vectors", self.n_vectors),
+            "eta_bar": check_finite("eta_bar", self.eta_bar, "0 is always true"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -167,7 +167,8 @@ class Draw:
         note: Callable[[Cost | None], None] | None = None,
     ) -> None:
         self._note = note
-        self._accountant, self._updates, self._register = accountant, updates, register
+        self._accountant, self._register = accountant, register
+        self._updates = tuple(updates)  # of an iterator, which can be read once
         self._rng = secret_rng() if rng is None else rng
         self._release: Release[list[Posterior]] | None = None
 

@@ -30,7 +30,7 @@ from privrl.agents import (
 from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.schedules import Once
 from privrl.agents.setup import self_loops
-from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
 from privrl.experiments.training.run import train
 from privrl.samplers.base import stack
@@ -629,6 +629,25 @@ def test_a_relation_about_shorter_episodes_is_refused() -> None:
         learner.observe(Transition(0, 0, 0.0, 0))
     with pytest.raises(ValueError, match="at most 6 steps"):
         learner.observe(Transition(0, 0, 0.0, 0))
+
+
+class _SaysMore(ReplaceEpisode):
+    horizon = property(lambda self: 9, lambda self, value: None)
+
+
+@pytest.mark.parametrize("kind", ["of tables", "of a subclass"])
+def test_an_episode_is_as_long_as_its_relation_is_called(kind: str) -> None:
+    """A relation of its name and tables, not of its class, stated 5 steps for episodes of 6."""
+    short: Relation = ReplaceEpisode(5)
+    if kind == "of tables":
+        short = Relation(
+            short.name, dict(short.tables), covers_arrival=True,
+            norm_only=short.norm_only, convex_from=short.convex_from,
+        )  # fmt: skip
+    else:
+        short = _SaysMore(5)
+    with pytest.raises(ValueError, match=r"ReplaceEpisode\(6\)"):
+        agent(Diffuse(weight=0.01, relation=short), KnownRewards(MDP.expected_reward))
 
 
 def test_rewards_on_arrival_need_a_relation_that_covers_them() -> None:

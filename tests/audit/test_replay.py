@@ -1,9 +1,11 @@
 """The replay itself: pipelines that are as they should be, and each way in which one is not."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from privrl.accounting import releases
@@ -305,3 +307,42 @@ def test_the_square_of_a_damped_cell_counts_half() -> None:
     cost = GaussianCost(sigma=1.0, relation=STEP, table="transitions, self-loops damped")
     assert _is_covered(cost, [2, -1, -1], np.array([True, False, False]))
     assert not _is_covered(cost, [2, -1, -1], np.array([False, True, False]))
+
+
+class _Kept:
+    """An object that prints nothing of what is in its slot."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept):
+        self.kept = kept
+
+
+def _with(base, value, kept):
+    made = type("Own", (base,), {"__repr__": lambda self: "Own"})(value)
+    made.kept = kept
+    return made
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda n: pd.Series(np.ones(4), index=np.arange(4) + n),
+        lambda n: pd.DataFrame(np.ones((1, 1)), columns=[f"c{n}"]),
+        lambda n: pd.Series([1.0], name=f"c{n}"),
+        lambda n: pd.Categorical(["a"], categories=["a", f"c{n}"]),
+        pd.Timestamp,
+        lambda n: pa.table({"a": np.arange(3000) + n * (np.arange(3000) == 1500)}),
+        ValueError,
+        _Kept,
+        lambda n: _with(str, f"c{n}", 0),
+        lambda n: _with(int, n, 0),
+        lambda n: _with(list, [1], n),
+        lambda n: _with(dict, {"a": 1}, n),
+        lambda n: partial(sum, [n]),
+    ],
+)
+def test_all_that_a_result_holds_is_compared(seen):
+    """Labels of pandas, rows of Arrow that are not printed, and subclasses of texts were not."""
+    result = audit_replay(lambda records: seen(len(records)), RECORDS, RECORDS[:-1])
+    assert any("the result differs" in each for each in result.findings)

@@ -493,6 +493,72 @@ def test_every_account_takes_the_same_curves(curve, tmp_path) -> None:
         assert not accountant.journal
 
 
+@dataclass
+class InLots:
+    """A cost of one's own, of which many are evaluated at once."""
+
+    size: float
+    relation: relations.Relation = RECORD
+    fixed = True
+    bulk_key = ()
+
+    def rdp(self, orders):
+        return self.size * np.asarray(orders)
+
+    def bulk(self):
+        return Lots()
+
+
+class Lots:
+    def numbers(self, cost):
+        return (cost.size,)
+
+    def rdp(self, numbers, orders):
+        return numbers * orders
+
+    def at_most(self, cost, order):
+        return cost.size * order
+
+
+def test_costs_in_lots_are_checked_as_others_are() -> None:
+    """One could move an accountant's orders, be negative, or change once it was compared."""
+
+    class Moves(InLots):
+        fixed, bulk = True, InLots.bulk
+
+        def rdp(self, orders):
+            curve = super().rdp(orders)
+            orders -= (orders - 1) / 2
+            return curve
+
+    accountant = RdpAccountant(budget=ApproxDP(1.0, 1e-5))
+    before = accountant.orders
+    with pytest.raises(ValueError, match="read-only"):
+        accountant.compose(Moves(1e-4))
+    assert np.array_equal(accountant.orders, before)
+    assert not accountant.journal
+
+    class Negative(InLots):
+        fixed, bulk = True, InLots.bulk
+
+    with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+        RdpAccountant(budget=RenyiDP(2, 1)).compose(Negative(-10.0))
+    accountant = RdpAccountant()
+    accountant.compose(Negative(-10.0))
+    with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+        accountant.epsilon(1e-5)
+
+    class Changes(InLots):
+        fixed, bulk = False, InLots.bulk
+
+    accountant, cost = RdpAccountant(budget=RenyiDP(2, 1)), Changes(1e-3)
+    accountant.compose(cost)
+    cost.size = 100.0
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(cost)
+    assert accountant.spent(2) == 2e-3
+
+
 # An honest refusal needs an honest sum: the oracle counts what was let through --------------
 
 

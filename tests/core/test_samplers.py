@@ -527,6 +527,22 @@ def test_two_interrupts_leave_samplers_invalid_or_untouched(
     assert ends == {"1 updates, 1 charges": 4}  # both, at two lines that return a complete draw
 
 
+def test_an_iterator_of_updates_is_as_safe_as_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was used up before the samplers were marked: of two interrupts none invalidated them."""
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    sampler = Diffuse(weight=0.1, alpha=2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(releases.Release, "_fail", interrupted)
+        patch.setattr("privrl.samplers.dirichlet.posterior_rows", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            draw(RdpAccountant(), zip([sampler], [COUNTS], strict=True), rng())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="after a draw that failed midway"):
+        draw(RdpAccountant(), [(sampler, COUNTS)], rng())
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupt_before_the_charge_invalidates(error: type[BaseException]) -> None:
     """Nobody knows what was charged; a refusal of the accountant's has done nothing."""

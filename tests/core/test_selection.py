@@ -184,6 +184,20 @@ def test_the_budget_ends_with_the_trial() -> None:
         best.result.noisy(RECORDS, 0.1)
 
 
+def test_the_budget_ends_with_a_trial_that_failed() -> None:
+    """It could release more after "nothing was released"."""
+    kept = []
+
+    def failing(trial):
+        kept.append(trial)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        select_private({"a": failing}, target=TARGET, rng=0)
+    with pytest.raises(ValueError, match="has ended"):
+        kept[0].noisy(RECORDS, 0.1)
+
+
 def test_a_trial_shows_no_warning_and_an_error_spends_the_budget() -> None:
     def warns(trial):
         warnings.warn("of a trial", UserWarning, stacklevel=1)

@@ -1,9 +1,11 @@
 """Of whatever users make, no public attribute can be changed that a guarantee rests on."""
 
+import contextlib
 import copy
 import inspect
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ import pytest
 from privrl import agents
 from privrl.accounting import Ledger, RenyiDP
 from privrl.agents import Policy
+from privrl.agents.policy_release import PolicyMechanism
 from privrl.costs import ReplaceEpisode
 from privrl.costs.noise import LaplaceCost
 from privrl.envs import Released, TabularMDP
 from privrl.envs.released import privacy_statement
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.offline import ReleasedPolicy
+from privrl.samplers import NoisyCounts
 
 #: What can be assigned, by the class that has it, since no statement rests on it.
 WRITABLE = {
@@ -42,15 +46,22 @@ OF_CLASSES = {
 }  # fmt: skip
 
 
+@cache
+def results() -> dict[str, Any]:
+    """What each valid call returns."""
+    return {name: call.function(**call.given()) for name, call in calls.table().items()}
+
+
 def made() -> dict[str, Any]:
     """An object of each public class that has a valid call, but environments."""
     found: dict[str, Any] = {"Ledger": Ledger("nowhere")}
-    for name, call in calls.table().items():
+    table = calls.table()
+    for name, thing in results().items():
         agent = inspect.isclass(getattr(agents, name, None))  # made by a function of its options
-        if agent or inspect.isclass(call.function) or name.startswith("Ledger"):
-            thing = call.function(**call.given())
-            if type(thing).__module__.startswith("privrl") and not isinstance(thing, gym.Env):
-                found.setdefault(type(thing).__name__, thing)
+        made_here = agent or inspect.isclass(table[name].function) or name.startswith("Ledger")
+        ours = type(thing).__module__.startswith("privrl") and not isinstance(thing, gym.Env)
+        if made_here and ours:
+            found.setdefault(type(thing).__name__, thing)
     return found
 
 
@@ -115,6 +126,103 @@ def test_no_attribute_that_a_guarantee_rests_on_can_be_written_to(
             if (is_array or type(value) in (list, dict, set)) and getattr(thing, each) is value:
                 writable.append(f"{name}.{each}")
     assert not writable
+
+
+def arrays_in(thing: Any, place: str, met: dict[int, Any]) -> Iterator[tuple[str, Any]]:
+    """All arrays that an object of privrl holds, at any depth, by their places."""
+    if id(thing) in met:
+        return
+    met[id(thing)] = thing
+    parts: dict[Any, Any] = {}
+    if isinstance(thing, np.ndarray):
+        yield place, thing
+    elif isinstance(thing, Mapping):
+        parts = dict(thing)
+    elif isinstance(thing, list | tuple):
+        parts = dict(enumerate(thing))
+    elif type(thing).__module__.startswith("privrl"):
+        parts = getattr(thing, "__dict__", {})
+    for name, each in parts.items():
+        yield from arrays_in(each, f"{place}.{name}", met)
+
+
+#: Arrays that are read-only by the way: what is released, or public, and states nothing.
+BY_THE_WAY = {"DirichletPosterior", "NoisyPosterior", "RiverSwimEnv", "TabularEnv", "ReleasedEnv"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_copies_are_read_only_where_their_originals_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy's pickles and deep copies forget it: of what a policy does, a statement stayed."""
+    monkeypatch.chdir(tmp_path)
+    buffered = NoisyCounts(sigma=3.0, updates=99, factorisation="buffered")
+    assert buffered.deviations.size  # of factors that are made when they are asked for
+    tried, writable = set(), []
+    for name, thing in [*results().items(), ("NoisyCounts, buffered", buffered)]:
+        for one in thing if isinstance(thing, tuple) else (thing,):
+            if type(one).__name__ in BY_THE_WAY:
+                continue
+            fixed = {at for at, array in arrays_in(one, name, {}) if not array.flags.writeable}
+            for how in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+                try:
+                    copied = how(one) if fixed else None
+                except (ValueError, TypeError, AttributeError, pickle.PicklingError):
+                    continue  # refused, or a table of a test
+                tried.update([type(one).__name__] * bool(fixed))
+                writable += [
+                    at
+                    for at, array in arrays_in(copied, name, {})
+                    if at in fixed and array.size and array.flags.writeable
+                ]
+    assert tried >= {"NoisyCounts", "Policy", "PrivateHistogram", "ContinuousModel", "Support"}
+    assert not writable
+
+
+#: Which keep an argument as it is given, since no statement rests on it.
+KEPT = {
+    "GaussianLaw", "DiscreteGaussianLaw", "LaplaceLaw", "DiscreteLaplaceLaw", "DirichletLaw",
+    "PublicFacts", "TrainSpec",
+    "PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateClassifier", "PrivateBayesNet",
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_class_keeps_an_array_or_list_of_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wrote to it later changed what was checked: a distance of 2 became .001 at no noise."""
+    monkeypatch.chdir(tmp_path)
+    tried, kept = 0, []
+    table = {name: call for name, call in calls.table().items() if inspect.isclass(call.function)}
+    policy = {"weight": 20.0, "n_actions": 2, "mixing": 0.3, "distance": 2.0}
+    table["PolicyMechanism"] = calls.Valid(PolicyMechanism, lambda: dict(policy))
+    for name, call in table.items():
+        for argument, value in call.given().items() if name not in KEPT else ():
+            others: list[Any] = []
+            if isinstance(value, int | float | np.ndarray):
+                others = [np.array(value)]
+            elif isinstance(value, list | tuple):
+                others = [list(value)]
+                with contextlib.suppress(ValueError):  # rows of several lengths
+                    others.append(np.array(value))
+            elif isinstance(value, dict):
+                others = [dict(value)]
+            for other in others:
+                try:
+                    made = call.function(**{**call.given(), argument: other})
+                except (ValueError, TypeError, AttributeError):
+                    continue
+                tried += 1
+                inside: dict[int, Any] = {}
+                arrays = [array for _, array in arrays_in(made, "", inside)]
+                if id(other) in inside or (
+                    isinstance(other, np.ndarray)
+                    and any(np.shares_memory(array, other) for array in arrays)
+                ):
+                    kept.append(f"{name}({argument})")
+    assert tried > 50
+    assert not kept
 
 
 @pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
