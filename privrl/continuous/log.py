@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
-from privrl.data.schema.entries import key_of
+from privrl.data.schema.entries import exact_of, key_of
 from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
-from privrl.numerics.checks import LARGEST_WHOLE, check_is, check_numbers, plain_array
+from privrl.numerics.checks import check_is, check_numbers, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
@@ -327,10 +327,11 @@ def _numbered(person: NDArray[Any]) -> NDArray[Any]:
     numbers = check_numbers("person", person)
     if person.dtype.itemsize > numbers.dtype.itemsize:  # of two names 64 bits may make one
         raise ValueError(f"person must be an array of integers, got {person.dtype.type.__name__}.")
-    if (np.isfinite(numbers) & (np.abs(numbers) >= LARGEST_WHOLE)).any():
+    exact = exact_of(person.dtype)
+    if (np.isfinite(numbers) & (np.abs(numbers) >= exact)).any():
         raise ValueError(
-            "person must be an array of integers, or hold numbers below 2**53: floats do not hold "
-            "all larger ones."
+            "person must be an array of integers, or hold numbers below "
+            f"2**{round(math.log2(exact))}: such floats do not hold all larger ones."
         )
     return numbers
 
