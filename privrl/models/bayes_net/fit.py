@@ -216,10 +216,14 @@ class PrivateBayesNet:
                     accountant=accountant,
                 )
         counts = count(self.structure)
-        released = plan.release(counts, rng, accountant=accountant)
-        self._warn(released)
-        rows = self._estimate(released, n_records)
-        return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
+
+        def learn(rng: np.random.Generator) -> BayesNet:
+            released = plan.release(counts, rng)
+            self._warn(released)
+            rows = self._estimate(released, n_records)
+            return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
+
+        return Release(accountant, plan.cost, learn, rng).make()
 
     def _in_two_rounds(self, plan: TablesMechanism) -> bool:
         """Whether nodes are counted alone first: decided by public facts."""
