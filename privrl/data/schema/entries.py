@@ -231,6 +231,7 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
 
 def exact_of(dtype: Any) -> float:
     """Return below which size a type of floats keeps all whole numbers apart, as 64 bits do."""
+    dtype = getattr(dtype, "subtype", dtype)  # of a sparse column
     return {2: 2.0**11, 4: 2.0**24}.get(dtype.itemsize if dtype.kind == "f" else 0, 2.0**53)
 
 
