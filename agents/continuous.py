@@ -244,7 +244,8 @@ class ContinuousAgent:
     def to_policy(self, caveats: Sequence[str] = ()) -> ContinuousPolicy:
         """Return `policy`, which can be saved, with caveats in its statement."""
         planned = self.policy
-        statement = dict(planned.statement or {}) | {"caveats": list(caveats)}
+        statement = dict(planned.statement or {})
+        statement["caveats"] = [*statement.get("caveats", ()), *caveats]
         return replace(planned, statement=statement)
 
     def learn(

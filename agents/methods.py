@@ -250,7 +250,7 @@ SAMPLERS: dict[str, SamplerEntry] = {
     "noisy-counts:buffered": _noisy(
         "buffered",
         "noisy-counts:buffered",
-        lambda draws, window: 1 + len(BufferedFactorisation(draws).rates),
+        lambda draws, window: 2 + len(BufferedFactorisation(draws).rates),
         lighter="",
     ),
     "local-counts": _noisy(None, "local-counts", lighter=""),

@@ -8,7 +8,7 @@ transitions that probably exist.
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privrl.agents.rewards import HatPosterior
 from privrl.envs.support import Support
+from privrl.numerics.compiled import Compiled
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
@@ -109,6 +110,8 @@ _CERTAIN: Final = 99.0  # deviations, for exact counts: filled, or with a minus 
 _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the best state
 _UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
 _HIDDEN: Final = 10.0  # deviations of noise that may hide an event
+_ANYWAY: Final = 0.5  # fraction of searches that doubt exact known rows beside unknown ones
+_NEARLY: Final = 0.7  # of a sample's value, from which on a pessimistic plan takes its place
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -224,6 +227,7 @@ class SparseModel:
         doubt: float,
         rng: np.random.Generator,
         search: BoolArray | None = None,
+        careful: BoolArray | None = None,
     ) -> tuple[IntArray, BoolArray]:
         """Sample a model for each run and compute its optimal policy.
 
@@ -239,7 +243,11 @@ class SparseModel:
             Source of randomness.
         search : array of bool, shape (R,), optional
             Runs whose optimistic plans also doubt known rows, once all rows of visited states are
-            known: a row may lead to the best state as often as noise or chance could hide.
+            known: a row may lead to the best state as often as noise or chance could hide. Exact
+            known rows are doubted half of the time before that, too.
+        careful : array of bool, shape (R,), optional
+            Runs that follow `mean_plan` in place of a sample if it is nearly as good: if its
+            pessimistic value where episodes begin is 0.7 of the sample's, above the least value.
 
         Returns
         -------
@@ -253,7 +261,11 @@ class SparseModel:
         least = np.where(explore[self._run_of_cell], _KNOWN, rng.random(len(self._chance)))
         weight = rng.standard_gamma(self._count * (self._chance > least))
         total = self._totals(weight)
-        searching = np.zeros(runs, np.bool_) if search is None else search & self._settled
+        searching = np.zeros(runs, np.bool_)
+        if search is not None and search.any():
+            searching = search & self._settled
+            if self._exact:
+                searching |= search & (rng.random(runs) < _ANYWAY)
         suspect = optimist & searching[:, None]
         pseudo = np.where(suspect, self._hidden[:, None], doubt)
         lost = np.where(total > 0, rng.standard_gamma(pseudo, size=total.shape), 1.0)
@@ -267,7 +279,11 @@ class SparseModel:
         # Break ties at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
-        policy = self._best([matrix], reward, free, self._turns(rng))
+        policy, value = self._best([matrix], reward, free, self._turns(rng))
+        if careful is not None and careful.any():
+            sure, worth = self._careful
+            chosen = careful & ~explore & (self._gain(worth) >= _NEARLY * self._gain(value))
+            policy[chosen] = sure[chosen]
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:
@@ -279,6 +295,13 @@ class SparseModel:
         transitions pays its mean reward once, if that is known, and the least reward for the rest
         of the episode.
         """
+        return self._pessimistic(penalty)[0]
+
+    @cached_property
+    def _careful(self) -> tuple[IntArray, FloatArray]:
+        return self._pessimistic(0.0)
+
+    def _pessimistic(self, penalty: FloatArray | float) -> tuple[IntArray, FloatArray]:
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
@@ -295,6 +318,23 @@ class SparseModel:
             mean, _, number = self._rewards(self._chance_paid > least_paid)
             rewards.append(np.where(number <= 0, self._grid[0], mean))
         return self._best(matrices, np.minimum(*rewards) - penalty)
+
+    def _gain(self, value: FloatArray) -> FloatArray:
+        """Return values, shape (R, S), where episodes begin, above the least value, shape (R,)."""
+        least = min(float(self._grid[0]), 0.0) * self._horizon
+        gain: FloatArray = (self._begun * (value - least)).sum(axis=1)
+        return gain
+
+    @cached_property
+    def _begun(self) -> FloatArray:
+        """Where episodes begin, shape (R, S): in states that were left more often than reached."""
+        _, runs, n_states = self._shape
+        counts = np.where(self._chance > _LIKELY, self._count, 0.0)
+        left = self._totals(counts).sum(axis=0)
+        reached = np.bincount(self._columns[self._is_cell], counts, self._n_columns)
+        begun = np.maximum(left - reached[: runs * n_states].reshape(runs, n_states), 0.0)
+        begun += ~begun.any(axis=1, keepdims=True)
+        return begun / begun.sum(axis=1, keepdims=True)
 
     def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return tables of the cells of a run whose probability exceeds 1/2.
@@ -408,40 +448,79 @@ class SparseModel:
         reward: FloatArray,
         free: BoolArray | None = None,
         put_off: BoolArray | None = None,
-    ) -> IntArray:
-        """Return greedy policies, shape (R, H, S), by backward induction.
+    ) -> tuple[IntArray, FloatArray]:
+        """Return greedy policies, shape (R, H, S), and values, shape (R, S), by backward induction.
 
         With several matrices, each row takes its worst value. -1 stands for any free action. At
         postponed steps, free actions are chosen last.
         """
         n_actions, runs, n_states = self._shape
-        places = runs * n_states
-        reward = reward.reshape(n_actions, places)
-        some = free is not None and free.any()
-        free = np.zeros_like(reward, np.bool_) if free is None else free.reshape(reward.shape)
-        policy = np.empty((self._horizon, places), np.intp)
-        worth, perhaps = np.zeros(self._n_columns), np.zeros((runs, n_states))
-        value, best_of_all = worth[:places], worth[places + 1 : -1]
-        at_once = max(1, _COMPARED // reward.size)  # steps per comparison
-        block = np.empty((at_once, n_actions, places))
-        for step in reversed(range(self._horizon)):
-            ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
-            candidates = block[step % at_once]
-            np.add(ahead.reshape(n_actions, places), reward, out=candidates)
-            if some and put_off is not None:
-                # At most the value of any other action; "over" has value 0.
-                candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
-            if step % at_once == 0:
-                steps = slice(step, min(step + at_once, self._horizon))
-                policy[steps] = _first_best(block[: steps.stop - step])
-            np.maximum.reduce(candidates, axis=0, out=value)
-            np.copyto(perhaps, value.reshape(runs, n_states), where=self._perhaps)
-            np.maximum.reduce(perhaps, axis=1, out=best_of_all, initial=0.0)
-            worth[-1] = self._grid[0] * (self._horizon - step)
-            worth *= 1 - _SOONER / self._horizon
-        if some:
-            policy[free[policy, np.arange(places)]] = -1
-        return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+        reward = reward.reshape(n_actions, runs * n_states)
+        free = None if free is None or not free.any() else free.reshape(reward.shape)
+        postponed = None if put_off is None or free is None else (free, put_off)
+        worst = self._grid[0] * np.arange(self._horizon, 0, -1)
+        discount = 1 - _SOONER / self._horizon
+        policy, value = _induced(
+            matrices, reward, postponed, self._perhaps, worst, discount=discount
+        )
+        if free is not None:
+            policy[free[policy, np.arange(runs * n_states)]] = -1
+        policies = policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+        return policies, value.reshape(runs, n_states)
+
+
+def _by_products(
+    matrices: "Sequence[sparse.csr_array]",
+    reward: FloatArray,
+    postponed: tuple[BoolArray, BoolArray] | None,
+    perhaps: BoolArray,
+    worst: FloatArray,
+    *,
+    discount: float,
+) -> tuple[IntArray, FloatArray]:
+    """Return the best actions, shape (H, places), and values, by backward induction.
+
+    Parameters
+    ----------
+    matrices : sequence of csr_array, shape (A * places, columns)
+        Chances of the columns of a `SparseModel`; each row takes its worst value.
+    reward : array, shape (A, places)
+        Expected rewards.
+    postponed : (array of bool, array of bool), shapes (A, places) and (H, places), or None
+        Actions that are chosen last, and at which steps.
+    perhaps : array of bool, shape (R, S)
+        States that may be the best one of their run.
+    worst : array, shape (H,)
+        What the worst case is worth at each step.
+    discount : float
+        Of one step.
+    """
+    (n_actions, places), horizon = reward.shape, len(worst)
+    policy = np.empty((horizon, places), np.intp)
+    worth, best = np.zeros(matrices[0].shape[1]), np.zeros(perhaps.shape)
+    value, best_of_all = worth[:places], worth[places + 1 : -1]
+    at_once = max(1, _COMPARED // reward.size)  # steps per comparison
+    block = np.empty((at_once, n_actions, places))
+    for step in reversed(range(horizon)):
+        ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
+        candidates = block[step % at_once]
+        np.add(ahead.reshape(n_actions, places), reward, out=candidates)
+        if postponed is not None:
+            # At most the value of any other action; "over" has value 0.
+            free, put_off = postponed
+            candidates[free & put_off[step]] = min(worst[step], 0)
+        if step % at_once == 0:
+            steps = slice(step, min(step + at_once, horizon))
+            policy[steps] = _first_best(block[: steps.stop - step])
+        np.maximum.reduce(candidates, axis=0, out=value)
+        np.copyto(best, value.reshape(best.shape), where=perhaps)
+        np.maximum.reduce(best, axis=1, out=best_of_all, initial=0.0)
+        worth[-1] = worst[step]
+        worth *= discount
+    return policy, value
+
+
+_induced = Compiled(_by_products, "induced")
 
 
 def _first_best(candidates: FloatArray) -> IntArray:

@@ -103,7 +103,6 @@ class TabularAgent(Checkpointed, ABC):
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
-        self._actions: list[list[int]] | None = None  # the policy as lists, for fast lookup
         self._noise = noise_of(self._rng)
         self._entered: Draws | None = None
         self._half_done: str | None = None  # an operation that did not finish
@@ -337,18 +336,17 @@ class TabularAgent(Checkpointed, ABC):
         ValueError
             If the agent is a batch, no episode has begun, or state or step is out of range.
         """
-        if self._actions is None:
-            if self.batch_shape:
-                raise ValueError(
-                    f"act is for a single run, this agent has batch_shape={self.batch_shape}; "
-                    "look up its actions in behaviour."
-                )
-            self._actions = self.behaviour.tolist()
+        if self.batch_shape:
+            raise ValueError(
+                f"act is for a single run, this agent has batch_shape={self.batch_shape}; "
+                "look up its actions in behaviour."
+            )
+        policy = self.behaviour
         try:
             if state < 0 or step < 0:  # as indices they count from the end
                 raise IndexError
-            action = self._actions[step][state]
-        except (IndexError, TypeError):
+            action = policy.item(step, state)
+        except (IndexError, OverflowError, TypeError):
             raise ValueError(
                 f"state and step must be whole numbers in 0..{self.n_states - 1} and "
                 f"0..{self.horizon - 1}, and one is not."
@@ -368,7 +366,7 @@ class TabularAgent(Checkpointed, ABC):
         """Return a policy, shape (..., H, S), for the released posteriors."""
 
     def _follow(self, policy: IntArray) -> None:
-        self._behaviour, self._actions = policy, None
+        self._behaviour = policy
 
     def _plan_to_deploy(self) -> IntArray:
         """Return the policy to deploy; `policy` caches it."""

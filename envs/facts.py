@@ -49,6 +49,11 @@ _RENUMBER = (
     Ranged,
 )  # rewards stay as they are
 
+_OF_WRAPPERS: Final = (  # what decides on states, actions and rewards
+    "__getattribute__", "__getattr__", "step", "reset", "unwrapped", "spec", "env",
+    "observation_space", "action_space",
+)  # fmt: skip
+
 Outcome = tuple[float, int, float, bool]
 Playable = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
 
@@ -298,7 +303,7 @@ def rewards_hold(env: gym.Env[Any, Any]) -> bool:
 def layers_of_rewards(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
     """Yield an environment and its inner layers, as long as rewards are known to be the same."""
     yield env
-    while isinstance(env, gym.Wrapper) and type(env) in (*_CHANGE_NOTHING, *_RENUMBER):
+    while isinstance(env, gym.Wrapper) and (type(env) in _RENUMBER or _changes_nothing(env)):
         env = env.env
         yield env
 
@@ -309,10 +314,26 @@ def tables_hold(env: gym.Env[Any, Any]) -> bool:
     They are if all wrappers are known to leave states, actions and rewards unchanged.
     """
     while isinstance(env, gym.Wrapper):
-        if type(env) not in _CHANGE_NOTHING:
+        if not _changes_nothing(env):
             return False
         env = env.env
     return getattr(env, "P", None) is not None
+
+
+def _changes_nothing(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
+    """Return whether a wrapper is known to leave states, actions and rewards unchanged.
+
+    It is if all that decides on them is `gymnasium.Wrapper`'s own, in the class and the object.
+    """
+    if type(env) in _CHANGE_NOTHING:
+        return True
+    own = [getattr(gym.Wrapper, name, None) for name in _OF_WRAPPERS]
+    return (
+        [getattr(type(env), name, None) for name in _OF_WRAPPERS] == own
+        and not {"step", "reset"} & vars(env).keys()
+        and env.observation_space is env.env.observation_space
+        and env.action_space is env.env.action_space
+    )
 
 
 def rows_of(table: Any) -> list[list[Outcome]]:

@@ -5,6 +5,7 @@ after the other. The page states the range of the runs' medians.
 ``--quick`` makes one run of a few small sizes and changes no page: it shows that everything works.
 ``--redraw`` measures nothing and uses the stored numbers. ``--check`` writes nothing: ratios are
 compared with those of the page, and what fell by more than a quarter is named.
+``-k WHAT --again`` measures a part again, in place of its stored numbers.
 """
 
 import argparse
@@ -48,14 +49,17 @@ def main() -> None:
     parser.add_argument("--redraw", action="store_true", help="use the stored numbers")
     parser.add_argument("--check", action="store_true", help="compare ratios with the page's")
     parser.add_argument("-k", dest="only", default="", help="only these, as pytest's -k; no page")
+    parser.add_argument("--again", action="store_true", help="store these in place of those before")
     options = parser.parse_args()
     if options.redraw:
         reports = json.loads(NUMBERS.read_text())
     else:
         runs = 1 if options.quick else RUNS_APART
         reports = [measure(quick=options.quick, only=options.only) for _ in range(runs)]
+    if options.again:
+        reports = list(map(renewed, json.loads(NUMBERS.read_text()), reports))
     results = Results(*reports)
-    if options.quick or options.only:
+    if options.quick or (options.only and not options.again):
         print(_every(results))
     elif options.check:
         check(results, PAGE)
@@ -108,6 +112,13 @@ def kept(report: dict[str, Any]) -> dict[str, Any]:
             for each in report["benchmarks"]
         ],
     }
+
+
+def renewed(report: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with the numbers of a part in place of those before."""
+    new = {_key(each): each for each in part["benchmarks"]}
+    benchmarks = [new.pop(_key(each), each) for each in report["benchmarks"]]
+    return {**report, "benchmarks": [*benchmarks, *new.values()]}
 
 
 #: A number of each run; None where something was not measured in all of them.

@@ -1,9 +1,13 @@
 """Jobs done on workers: what is kept of an earlier time is not done again."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
+
+from joblib import cpu_count  # type: ignore[import-untyped] # has no types
 
 from privrl.agents.training import Stretch
 from privrl.envs import TabularMDP
@@ -22,6 +26,7 @@ from privrl.experiments.sweeps.progress import Counts, SweepProgress, counts
 from privrl.experiments.workers import on_workers
 
 Found = dict[str, JobResult]  # by the keys of jobs
+_WORTH_A_WORKER: Final = 0.25  # of the longest job, that another worker has to do
 
 
 def do_jobs(
@@ -44,7 +49,8 @@ def do_jobs(
     mdps : mapping of str to TabularMDP
         Where, by the jobs' ``env``.
     backend, workers, address
-        Where the work is done, see `privrl.experiments.workers.on_workers`.
+        Where the work is done, see `privrl.experiments.workers.on_workers`. By default loky has as
+        many workers as jobs keep busy.
     block : int
         Most runs that go side by side where budgets do, see `privrl.experiments.sweeps.jobs`.
     database : pathlib.Path, optional
@@ -104,9 +110,12 @@ def do_jobs(
                 on_progress(progress())
 
         tell()
+        groups = abreast([todo[key] for key in missing], mdps, block)
+        if workers is None and backend == "loky":
+            workers = _useful([sum(effort[job.key] for job in group.jobs) for group in groups])
         for done, results in on_workers(
             _do_there,
-            abreast([todo[key] for key in missing], mdps, block),
+            groups,
             (dict(mdps), versions(), running),
             backend=backend,
             workers=workers,
@@ -119,6 +128,16 @@ def do_jobs(
                 running.drop(job.key)
                 tell()
     return found
+
+
+def _useful(efforts: Sequence[float]) -> int:
+    """Return how many workers to start, at most one for each core.
+
+    No sweep is shorter than its longest job. A worker that has less to do than a quarter of that
+    costs more than it saves.
+    """
+    others = sum(efforts) / max(efforts, default=1.0) - 1
+    return min(cpu_count(), 1 + max(0, math.ceil(others - _WORTH_A_WORKER)))
 
 
 def _do_there(

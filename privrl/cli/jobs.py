@@ -27,7 +27,7 @@ _BAR = 12  # characters: so all of it fits into 80
 _FIRST = 1.0  # seconds, before which a pace tells nothing
 
 Backend = Annotated[str, "loky (processes of this machine), sequential, dask or ray."]
-Workers = Annotated[int | None, "How many; by default one for each core."]
+Workers = Annotated[int | None, "How many; by default one for each core that jobs keep busy."]
 Address = Annotated[
     str | None, "Of a Dask scheduler or Ray cluster; by default one is started here."
 ]

@@ -52,8 +52,10 @@ class Basis:
     degrees: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        check_count("order", self.order, 2, _MOST_ORDER)
-        check_count("action_order", self.action_order, 2)
+        orders = {"order": check_count("order", self.order, 2, _MOST_ORDER)}
+        orders["action_order"] = check_count("action_order", self.action_order, 2)
+        for name, order in orders.items():  # as whole numbers that files hold
+            object.__setattr__(self, name, order)
         features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
         object.__setattr__(self, "factors", tuple(factors for factors, _ in features))
         object.__setattr__(self, "degrees", np.array([degree for _, degree in features]))

@@ -5,18 +5,25 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
-from privrl.data.schema.entries import key_of
+from privrl.data.schema.entries import exact_of, key_of
 from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
-from privrl.numerics.checks import LARGEST_WHOLE, check_is, check_numbers, plain_array
+from privrl.numerics.checks import check_is, check_numbers, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+
+#: Of each array its type, the kinds of NumPy's that it is made of, and these in words.
+_HELD: Final[dict[str, tuple[type, str, str]]] = {
+    **dict.fromkeys(("state", "action", "next_state", "reward"), (np.float64, "iuf", "numbers")),
+    "terminated": (np.bool_, "b", "truth values"),
+    "offsets": (np.intp, "iu", "whole numbers"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +49,7 @@ class ContinuousLog(FixedArrays):
     Raises
     ------
     ValueError
-        If the arrays do not fit together. No message shows a value.
+        If the arrays do not fit together, or the schema. No message shows a value.
     """
 
     schema: ContinuousSchema
@@ -55,31 +62,46 @@ class ContinuousLog(FixedArrays):
     unit: str = ""
 
     def __post_init__(self) -> None:
-        n, schema = len(self.state), self.schema
-        tables = {
+        check_is("schema", self.schema, ContinuousSchema)
+        check_is("unit", self.unit, str)
+        for name, (dtype, kinds, words) in _HELD.items():
+            values = getattr(self, name)
+            if values is None and name in ("reward", "terminated"):
+                continue
+            # One type each, whatever it came as: of unsigned offsets no difference is negative.
+            array = plain_array(name, values)
+            if array.dtype.kind not in kinds:
+                raise ValueError(f"{name} must be an array of {words}.")
+            with np.errstate(all="ignore"):  # a warning would tell of longer floats
+                array = array.astype(dtype, copy=False)
+            # Whose a row is was checked for good: nobody else can write to a copy.
+            array = array.copy() if name == "offsets" else array.view()
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        self._check()
+        object.__setattr__(self, "unit", self.unit or self.schema.person)
+
+    def _check(self) -> None:
+        """Check that the arrays fit together, and the schema."""
+        schema, offsets = self.schema, self.offsets
+        n = len(self.state) if self.state.ndim else 0
+        tables: dict[str, tuple[int, ...] | None] = {
             "state": (n, schema.n_state),
             "next_state": (n, schema.n_state),
             "action": (n, len(schema.action)),
-            "reward": (n,),
-            "terminated": (n,),
+            "reward": None if schema.reward is None else (n,),
+            "terminated": (n,) if schema.terminates else None,
         }
         for name, shape in tables.items():
             values = getattr(self, name)
-            if values is None and len(shape) == 1:
-                continue
-            if values.shape != shape or not np.isfinite(values).all():
+            if getattr(values, "shape", None) != shape or not (
+                values is None or np.isfinite(values).all()
+            ):
                 raise ValueError("arrays must be of the schema's columns, a row for each step.")
         # Else a row would be of several persons, or of none.
-        if self.offsets[0] != 0 or self.offsets[-1] != n or (np.diff(self.offsets) < 0).any():
+        ends = [*offsets[:1], *offsets[-1:]] if offsets.ndim == 1 else []
+        if ends != [0, n] or (np.diff(offsets) < 0).any():
             raise ValueError("offsets must not fall, from 0 to the number of rows.")
-        for name in (*tables, "offsets"):
-            if getattr(self, name) is not None:
-                values = getattr(self, name)
-                # Whose a row is was checked for good: nobody else can write to a copy.
-                fixed = values.copy() if name == "offsets" else values.view()
-                fixed.setflags(write=False)
-                object.__setattr__(self, name, fixed)
-        object.__setattr__(self, "unit", self.unit or schema.person)
 
     def __repr__(self) -> str:  # of nothing private
         return f"ContinuousLog(schema={self.schema!r})"
@@ -327,10 +349,11 @@ def _numbered(person: NDArray[Any]) -> NDArray[Any]:
     numbers = check_numbers("person", person)
     if person.dtype.itemsize > numbers.dtype.itemsize:  # of two names 64 bits may make one
         raise ValueError(f"person must be an array of integers, got {person.dtype.type.__name__}.")
-    if (np.isfinite(numbers) & (np.abs(numbers) >= LARGEST_WHOLE)).any():
+    exact = exact_of(person.dtype)
+    if (np.isfinite(numbers) & (np.abs(numbers) >= exact)).any():
         raise ValueError(
-            "person must be an array of integers, or hold numbers below 2**53: floats do not hold "
-            "all larger ones."
+            "person must be an array of integers, or hold numbers below "
+            f"2**{round(math.log2(exact))}: such floats do not hold all larger ones."
         )
     return numbers
 

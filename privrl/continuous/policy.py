@@ -57,6 +57,7 @@ class ContinuousPolicy(Saved):
         if self.kind not in ("grid", "features"):
             raise ValueError("kind must be 'grid' or 'features'.")
         _check_discount(self.discount)
+        object.__setattr__(self, "discount", float(self.discount))
         rows = len(planning.feature_basis(self.schema))
         if self.kind == "grid":
             rows = int(np.prod(planning.Grid.of(self.schema, self.core).sizes))

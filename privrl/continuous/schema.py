@@ -63,7 +63,7 @@ class Number:
             )
         check_is("periodic", self.periodic, bool)
         if self.levels is not None:
-            check_count("levels", self.levels, 2)
+            object.__setattr__(self, "levels", check_count("levels", self.levels, 2))
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 

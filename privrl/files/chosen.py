@@ -9,9 +9,15 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from privrl.files.fixed import FixedArrays
+from privrl.files.fixed import FixedArrays, read_only
 
-_DEEPEST: Final = 5  # lists of lists, which might hold themselves
+_DEEPEST: Final = 12  # such as a search that holds a pipeline that holds a classifier
+_STATED: Final = ("statement", "guarantee")
+
+#: In the statement of a release that was chosen, as long as it is in memory.
+CAVEAT: Final = (
+    "this is the cost of one trial; it was chosen among several, which cost more: Selected.cost"
+)
 
 #: The attribute that says by which selection something was chosen.
 MARK: Final = "_chosen_by"
@@ -68,9 +74,16 @@ def _marked(thing: object, by: Selection) -> list[tuple[object, Selection]]:
             parts = [*(getattr(thing, each.name, None) for each in fields(thing)), *parts]
         if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
             inside[MARK] = by
+            inside.update({name: _with_caveat(inside[name]) for name in _STATED if name in inside})
         if inside.get("_is_begun_before") is False:  # what it began with was paid with it
             by = replace(by, paid=None)
     return [(part, by) for part in parts]
+
+
+def _with_caveat(statement: Any) -> Any:
+    if not isinstance(statement, dict) or CAVEAT in statement.get("caveats", ()):
+        return statement
+    return read_only({**statement, "caveats": [*statement.get("caveats", ()), CAVEAT]})
 
 
 def _is_of_privrl(thing: object) -> bool:

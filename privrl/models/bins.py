@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.files.shown import shown
@@ -98,11 +99,16 @@ def discretise(
         np.bincount(column, minlength=size)[None]
         for column, size in zip(codes.T, fine.sizes, strict=True)
     ]
-    released = mechanism.release(counts, rng, accountant=accountant)
-    return {
-        name: Bins(_edges(row_probabilities(table)[0, :grid], columns[name].edges, bins), missing)
-        for name, table in zip(fine.names, released, strict=True)
-    }
+
+    def choose(rng: np.random.Generator) -> dict[str, Bins]:
+        tables = zip(fine.names, mechanism.release(counts, rng), strict=True)
+        rows = {name: row_probabilities(table)[0, :grid] for name, table in tables}
+        return {
+            name: Bins(_edges(row, columns[name].edges, bins), missing)
+            for name, row in rows.items()
+        }
+
+    return Release(accountant, mechanism.cost, choose, rng).make()
 
 
 def _edges(probabilities: FloatArray, grid: tuple[float, ...], bins: int) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """Records and their classes as cell numbers of the public domain, and their counts."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -36,6 +36,8 @@ def class_labels(
     schema: object, classes: str | Iterable[str | int | bool] | Categories
 ) -> Categories:
     """Return the public classes."""
+    if isinstance(classes, Iterator):  # which has none left when the model is saved
+        raise ValueError("classes must be a list, got an iterator; list(classes) makes one of it.")
     if isinstance(classes, str):
         if not isinstance(schema, Schema) or classes not in schema.columns:
             raise ValueError(

@@ -1,19 +1,20 @@
 """Functions that run faster when compiled by numba, if it is installed (extra ``fast``).
 
-Compiled functions return the same numbers, bit for bit. They take over once the plain twin has run
-for about as long as compilation takes, so short runs never wait. numba keeps them on disk.
+Compiled functions return the same numbers, bit for bit. They take over once the plain twins have
+run, all together, for about as long as it takes to compile them all, so short runs never wait.
+numba keeps them on disk.
 """
 
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from time import perf_counter
-from typing import Final, Generic, ParamSpec, TypeVar
+from typing import ClassVar, Final, Generic, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
-_WORTH: Final = 1.0  # seconds in the plain function, after which compiling pays
+_WORTH: Final = 1.0  # seconds in plain functions, after which compiling pays
 
 
 class Compiled(Generic[Given, Returned]):
@@ -28,9 +29,10 @@ class Compiled(Generic[Given, Returned]):
         the decision to the plain one.
     """
 
+    _taken: ClassVar[float] = 0.0  # seconds, by all of them: they are compiled at once
+
     def __init__(self, plain: Callable[Given, Returned], twin: str) -> None:
         self._plain, self._twin = plain, twin
-        self._taken = 0.0  # seconds
 
     def __call__(self, *given: Given.args, **named: Given.kwargs) -> Returned:
         """Return the result of the plain function, computed by the faster of both."""
@@ -39,7 +41,7 @@ class Compiled(Generic[Given, Returned]):
             return self._plain(*given, **named) if quickly is None else quickly
         begun = perf_counter()
         returned = self._plain(*given, **named)
-        self._taken += perf_counter() - begun
+        Compiled._taken += perf_counter() - begun
         return returned
 
     @cached_property

@@ -15,7 +15,7 @@ import numpy as np
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray
 
-__all__ = ["candidates", "fit", "greedy", "walked"]
+__all__ = ["candidates", "fit", "greedy", "induced", "walked"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -303,3 +303,76 @@ def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: floa
         return None
     flat = [np.ascontiguousarray(table).reshape(-1) for table in (counts, *past)]
     return _all_fit(flat[0], flat[-1], float(len(past)), grid, total) or None
+
+
+@_compiled(
+    "void(float64[::1], int64[::1], int64[::1], float64[:, ::1], boolean[:, ::1], boolean[:, ::1], "
+    "boolean[:, ::1], float64[::1], float64, float64[::1], int64[:, ::1])"
+)
+def _back(
+    entries: FloatArray,
+    columns: IntArray,
+    pointers: IntArray,
+    reward: FloatArray,
+    free: BoolArray,
+    put_off: BoolArray,
+    perhaps: BoolArray,
+    worst: FloatArray,
+    discount: float,
+    worth: FloatArray,
+    policy: IntArray,
+) -> None:
+    """Enter the best actions, with the rows of all matrices one after the other."""
+    horizon, places = policy.shape
+    runs, n_states = perhaps.shape
+    value, found = np.empty(places), np.empty(reward.size)
+    for step in range(horizon - 1, -1, -1):
+        for row in range(len(pointers) - 1):
+            total = 0.0  # one product after the other is added, as SciPy does it
+            for entry in range(pointers[row], pointers[row + 1]):
+                total += entries[entry] * worth[columns[entry]]
+            if row < reward.size:
+                found[row] = total
+            else:
+                found[row % reward.size] = min(found[row % reward.size], total)
+        for action in range(len(reward)):
+            for place in range(places):
+                other = found[action * places + place] + reward[action, place]
+                if free[action, place] & put_off[step, place]:
+                    other = min(worst[step], 0.0)
+                better = (action == 0) | (other > value[place])
+                value[place] = other if better else value[place]
+                policy[step, place] = action if better else policy[step, place]
+        for run in range(runs):
+            best = 0.0
+            for state in range(n_states):
+                here = value[run * n_states + state]
+                worth[run * n_states + state] = here * discount
+                best = max(best, here if perhaps[run, state] else 0.0)
+            worth[places + 1 + run] = best * discount
+        worth[-1] = worst[step] * discount
+
+
+def induced(
+    matrices: Sequence[Any],
+    reward: FloatArray,
+    postponed: tuple[BoolArray, BoolArray] | None,
+    perhaps: BoolArray,
+    worst: FloatArray,
+    *,
+    discount: float,
+) -> tuple[IntArray, FloatArray]:
+    """Return what `privrl.agents.sparse_model` finds by products of sparse matrices."""
+    policy = np.empty((len(worst), reward.shape[1]), np.int64)
+    never = np.zeros(reward.shape, np.bool_), np.zeros(policy.shape, np.bool_)
+    free, put_off = never if postponed is None else postponed
+    entries = np.concatenate([matrix.data for matrix in matrices])
+    columns = np.concatenate([matrix.indices for matrix in matrices]).astype(np.int64)
+    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+    pointers = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    given: Any = (reward, free, put_off, perhaps, worst)
+    tables = (np.require(each, None, ["C", "W"]) for each in given)
+    worth = np.zeros(matrices[0].shape[1])
+    rest: Any = (*tables, discount, worth, policy)
+    _back(entries, columns, pointers, *rest)
+    return policy, worth[: reward.shape[1]]

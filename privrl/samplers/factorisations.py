@@ -276,8 +276,9 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
           Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
         - ``"independent"``: each batch has independent noise, C = 1: the least for a handful of
           batches, and the square root of n in the end.
-        - ``"buffered"``: within 1 % of the square root, and a stream keeps one to five tables of
-          noise in place of n (`privrl.samplers.buffered`). Up to a million batches.
+        - ``"buffered"``: within 1 % of the square root, less noise in the last sum, and a stream
+          keeps two to six tables of noise in place of n (`privrl.samplers.buffered`). Up to a
+          million batches.
         - `LocalNoise`: the same, times the root of the number of users.
     n : int
         How many batches, >= 1.

@@ -71,6 +71,14 @@ WRONG = {
     "a column too many": {"next_state": [[0, 0, 0]] * 3},
     "no number": {"state": [[np.nan, 0]] * 3},
     "rewards in a column": {"reward": [[0], [0], [0]]},
+    "unsigned offsets that fall": {"offsets": np.array([0, 2, 1, 3], np.uint16)},
+    "offsets of floats": {"offsets": [0.0, 2.0, 3.0]},
+    "no offsets": {"offsets": np.empty(0, np.intp)},
+    "ends as numbers": {"terminated": [0.0, 1.0, 0.0]},
+    "complex numbers": {"state": np.zeros((3, 2), complex)},
+    "truth values": {"next_state": np.zeros((3, 2), bool)},
+    "no rewards": {"reward": None},
+    "no ends": {"terminated": None},
 }
 
 
@@ -78,9 +86,13 @@ WRONG = {
 def test_arrays_that_do_not_fit_together_are_refused(wrong: str) -> None:
     """A row between two offsets twice would be that of two persons."""
     log = ContinuousLog.from_buffer([ENDED, CUT], SCHEMA)
-    arrays = {name: np.array(each) for name, each in WRONG[wrong].items()}
-    with pytest.raises(ValueError, match=r"arrays must be of|offsets must not fall"):
+    arrays = {k: None if each is None else np.array(each) for k, each in WRONG[wrong].items()}
+    with pytest.raises(ValueError, match=r"must be (of|an array of)|offsets must not fall"):
         replace(log, **arrays)
+    with pytest.raises(ValueError, match="reward must be a plain array"):
+        replace(log, reward=np.ma.masked_array(log.reward, [True, False, False]))
+    with pytest.raises(ValueError, match="arrays must be of"):  # it failed after the charge
+        replace(log, schema=replace(SCHEMA, reward=None))
 
 
 def test_arrays_of_a_log_are_read_only() -> None:

@@ -207,6 +207,18 @@ def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_pa
     assert policy.act(states[0]) == policy.act(states)[0]
 
 
+def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
+    """What was paid for could not be saved: JSON knows none of NumPy's numbers."""
+    push = Number(low=-1, high=1, levels=np.int64(3))  # type: ignore[arg-type]
+    schema = replace(SCHEMA, action={"push": push})
+    log = walks(20, 0, schema=schema)
+    model = fit_continuous_model(log, epsilon=1.0, order=np.int64(2))  # type: ignore[arg-type]
+    policy = plan_continuous(model, discount=np.float32(0.5))  # type: ignore[arg-type]
+    for each in (model, policy):
+        each.save(tmp_path)
+        assert type(each).load(tmp_path).schema.action["push"] == push
+
+
 def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> None:
     model.save(tmp_path)
     page = (tmp_path / "model.json").read_text()

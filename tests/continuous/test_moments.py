@@ -404,7 +404,9 @@ def test_persons_with_large_numbers_are_told_apart() -> None:
     assert log(np.array([2**53 + 1, 2**53])).n_persons == 2
     assert log(np.array([2**63 + 1, 2**63], np.uint64)).n_persons == 2
     assert log([7, 7]).n_persons == 1
-    for person in ([2.0**60, 1], np.array([2**53, 2**53 + 1], object), [2**64, 2**64 + 1]):
+    large = np.array([2**53, 2**53 + 1], object)
+    short = np.array([2**24, 2**24 + 1], np.float32)
+    for person in ([2.0**60, 1], large, [2**64, 2**64 + 1], short, np.array([2049], np.float16)):
         with pytest.raises(ValueError, match="person must be an array of integers"):
             log(person)
     if np.finfo(np.longdouble).nmant > 52:  # of which 64 bits would make one person

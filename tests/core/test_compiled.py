@@ -19,6 +19,7 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> Compiled[[float], str]:
         def quick(x: float) -> str | None:
             return f"quick {x:g}" if x > 0 else None
 
+    monkeypatch.setattr(Compiled, "_taken", 0.0)
     monkeypatch.setitem(sys.modules, "privrl.numerics.kernels", Kernels)  # type: ignore[arg-type] # stands for a module
     return Compiled(lambda x: f"plain {x:g}", "quick")
 
@@ -30,6 +31,19 @@ def test_the_plain_function_is_taken_until_compiling_pays(
     monkeypatch.setattr(compiled, "perf_counter", clock.__next__)
     monkeypatch.setattr(compiled, "_WORTH", 5.0)
     assert [twins(1.0) for _ in range(4)] == ["plain 1", "plain 1", "plain 1", "quick 1"]
+
+
+def test_all_of_them_wait_together(
+    twins: Compiled[[float], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes the time is done for all of them at once."""
+    clock = iter([0.0, 4.0, 10.0, 12.0])
+    monkeypatch.setattr(compiled, "perf_counter", clock.__next__)
+    monkeypatch.setattr(compiled, "_WORTH", 5.0)
+    others = Compiled(lambda x: f"other {x:g}", "quick")
+    assert [twins(1.0), others(1.0), others(1.0), twins(1.0)] == [
+        "plain 1", "other 1", "quick 1", "quick 1",
+    ]  # fmt: skip
 
 
 def test_the_plain_function_decides_what_its_twin_does_not(

@@ -9,9 +9,10 @@ import mpmath
 import numpy as np
 import pytest
 from made import agent_of
+from scipy import sparse
 
 from privrl.accounting import RdpAccountant
-from privrl.agents import PSRL, BetaRewards
+from privrl.agents import PSRL, BetaRewards, sparse_model
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, plan, riverswim
 from privrl.envs.planning import best_actions
@@ -146,6 +147,31 @@ def test_policies_are_the_same(shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(quick, expected)
     else:
         assert quick is None
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["one matrix", "the worse of two"])
+@pytest.mark.parametrize("postpones", [False, True])
+@pytest.mark.parametrize("least", [-1.5, 0.0, 0.5])
+def test_sparse_plans_are_the_same(number: int, postpones: bool, least: float) -> None:
+    """Of several runs, with rows of many lengths, actions that are equal and a few values below 0.
+
+    ``least`` is what the worst case pays.
+    """
+    rng = np.random.default_rng(16)
+    actions, runs, states, horizon = 3, 2, 40, 60
+    columns = runs * states + runs + 2
+    filled = rng.random((number, actions * runs * states, columns)) < rng.random(columns) ** 4
+    tables = np.where(filled, rng.random(filled.shape), 0.0) + 1e-3 * np.eye(*filled.shape[1:])
+    matrices = [sparse.csr_array(table / table.sum(axis=1, keepdims=True)) for table in tables]
+    reward = rng.integers(-2, 4, (actions, runs * states)) / 3
+    postponed = (rng.random(reward.shape) < 0.3, rng.random((horizon, runs * states)) < 0.5)
+    perhaps, worst = rng.random((runs, states)) < 0.5, least * np.arange(horizon, 0, -1)
+    given = matrices, reward, postponed if postpones else None, perhaps, worst
+    plain, value = sparse_model._by_products(*given, discount=0.999)
+    assert len(np.unique(plain)) == actions
+    quick = kernels.induced(*given, discount=0.999)
+    np.testing.assert_array_equal(quick[0], plain)
+    np.testing.assert_array_equal(quick[1], value)
 
 
 def test_actions_that_rounding_may_tell_apart_are_left_to_the_plain_way(way: float) -> None:

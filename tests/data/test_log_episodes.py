@@ -90,6 +90,17 @@ def test_whose_episodes_are():
 NONE = Episode([3], [], [], [], [])
 
 
+@pytest.mark.parametrize(("kind", "exact"), [("e", 2**11), ("f", 2**24), ("d", 2**53)])
+def test_persons_that_floats_do_not_tell_apart_are_left_out(kind, exact):
+    """As `read_log` does: an array of floats made one person of two."""
+    persons = np.array([exact - 1, exact, exact + 1, -exact], kind)
+    assert persons[1] == persons[2]
+    assert from_buffer([ENDED] * 4, **SIZES, person=persons).n_persons == 1
+    assert from_buffer([ENDED] * 4, **SIZES, person=persons.astype(np.int64)).n_persons == 3
+    with pytest.raises(ValueError, match="person must be a plain array"):
+        from_buffer([ENDED] * 4, **SIZES, person=np.ma.masked_array(persons, persons > 0))
+
+
 def test_an_episode_without_steps_is_passed_over():
     for none in (NONE, replace(NONE, observations=None, actions=None)):
         assert lists(from_buffer([none, ENDED, none], **SIZES)) == lists(

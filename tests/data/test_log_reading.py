@@ -280,6 +280,22 @@ def test_numbers_of_persons_that_floats_cannot_hold_are_no_names():
     assert read_log(table.astype({"who": float}), SCHEMA).n_persons == 1
 
 
+@pytest.mark.needs("pyarrow", "polars")
+@pytest.mark.parametrize(("bits", "exact"), [(16, 2**11), (32, 2**24)])
+def test_numbers_of_persons_that_short_floats_cannot_hold_are_no_names(bits, exact):
+    """Two persons became one, whom one person changes by two."""
+    pa, pl = import_module("pyarrow"), import_module("polars")
+    rows = [(each, *ROWS[0][1:]) for each in (exact - 1, exact, exact + 1)]
+    table = frame(rows).astype({"who": f"float{bits}"})
+    held = pa.array(table["who"].to_numpy())
+    arrow = pa.table({name: held if name == "who" else list(table[name]) for name in table})
+    tables = [table, arrow, table.assign(who=pd.Series(held, dtype=pd.ArrowDtype(held.type)))]
+    if bits == 32:
+        other = (table.astype({"who": kind}) for kind in ("Float32", "category"))
+        tables += [pl.from_arrow(arrow), *other]
+    assert [read_log(each, SCHEMA).n_persons for each in tables] == [1] * len(tables)
+
+
 @pytest.mark.parametrize("of_others", [[], ["x"], [0.5], [2**64]])
 @pytest.mark.parametrize("who", [1e16, 2**53, 2**53 + 2, -(2**60)])
 def test_no_person_decides_whether_large_categories_are_names(who, of_others):

@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 from privrl.envs import Ranged, TabularEnv, numbered, riverswim
-from privrl.envs.facts import WELL_KNOWN, limits_of, public_facts
+from privrl.envs.facts import WELL_KNOWN, limits_of, public_facts, tables_hold
 from privrl.envs.toy_text import episode_limit
 
 
@@ -166,3 +166,57 @@ def test_what_is_well_known_is_so(name: str) -> None:
 def test_a_wrapper_may_pay_otherwise_than_is_well_known() -> None:
     env = TransformReward(numbered(gym.make("Blackjack-v1")), lambda reward: 9 * reward)
     assert public_facts(env).reward_range == (0.0, 1.0)
+
+
+class _Pictures(gym.Wrapper[Any, Any, Any, Any]):
+    """Adds what decides on nothing."""
+
+    def render(self) -> Any:
+        return "a picture"
+
+
+class _OwnStep(gym.Wrapper[Any, Any, Any, Any]):
+    def step(self, action: Any) -> Any:
+        return super().step(action)
+
+
+class _OwnReset(gym.Wrapper[Any, Any, Any, Any]):
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)
+
+
+class _OwnSpace(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.action_space = Discrete(3, start=1)
+
+
+class _OwnName(gym.Wrapper[Any, Any, Any, Any]):
+    @property
+    def spec(self) -> Any:
+        return gym.spec("Pendulum-v1")
+
+
+class _Patched(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.step = self.doubled  # type: ignore[method-assign] # as some do
+
+    def doubled(self, action: Any) -> Any:
+        seen, reward, *rest = self.env.step(action)
+        return seen, 2 * float(reward), *rest
+
+
+@pytest.mark.parametrize("wrap", [gym.Wrapper, _Pictures, lambda env: _Pictures(_Pictures(env))])
+def test_a_wrapper_that_changes_no_step_hides_nothing(wrap: Any) -> None:
+    assert public_facts(numbered(wrap(gym.make("MountainCar-v0")))).reward_range == (-1.0, 0.0)
+    assert not public_facts(wrap(Bare(arrival_rewards=False))).arrival_rewards
+    assert tables_hold(wrap(gym.make("FrozenLake-v1")))
+
+
+@pytest.mark.parametrize("wrap", [_OwnStep, _OwnReset, _OwnSpace, _OwnName, _Patched])
+def test_a_wrapper_that_may_change_steps_hides_all(wrap: Any) -> None:
+    """By its class, by what it sets, or by what is put in place of a method of one object."""
+    assert public_facts(numbered(wrap(gym.make("MountainCar-v0")), "12")).reward_range == (0.0, 1.0)
+    assert public_facts(wrap(Bare(arrival_rewards=False))).arrival_rewards
+    assert not tables_hold(wrap(gym.make("FrozenLake-v1")))

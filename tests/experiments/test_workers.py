@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privrl.experiments.sweeps import execution
 from privrl.experiments.workers import (
     JobFailed,
     WorkersDied,
@@ -216,3 +217,22 @@ def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypat
 def test_a_cluster_has_its_own_workers() -> None:
     with pytest.raises(ValueError, match="workers must be left out with an address"):
         check_workers("dask", 2, "tcp://here:1")
+
+
+@pytest.mark.parametrize(
+    ("efforts", "wanted"),
+    [
+        ([], 1),
+        ([5.0], 1),
+        ([90.0, 8.0, 8.0], 1),
+        ([60.0, 40.0], 2),
+        ([1.0] * 3, 3),
+        ([1.0] * 99, 4),
+    ],
+)
+def test_no_worker_is_started_that_has_little_to_do(
+    efforts: list[float], wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With four cores: beside the longest job, or the others."""
+    monkeypatch.setattr(execution, "cpu_count", lambda: 4)
+    assert execution._useful(efforts) == wanted

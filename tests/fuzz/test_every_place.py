@@ -545,7 +545,7 @@ def test_no_save_writes_over_a_ledger(valid: dict[str, Valid], tmp_path: Path) -
     }
     assert found <= {*writers}
     for name, write in writers.items():
-        for ending in (".json", ".toml", ".npz", ".sqlite"):
+        for ending in (".json", ".toml"):
             folder = tmp_path / f"{name}{ending}"
             folder.mkdir()
             ledger = Ledger(folder / f"ledger{ending}")

@@ -387,6 +387,8 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
 ) -> None:
     """Of epsilon 1 a file stated .43, and privrl share would have copied it."""
     made = HOW[how](_best(kind))
+    if kind.startswith("model"):
+        assert made.statement["caveats"][-1].startswith("this is the cost of one trial")
     also = {
         "model": lambda: ReleasedPolicy.of_model(made),
         "model of numbers": lambda: plan_continuous(made),
@@ -486,8 +488,11 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
 
     target = ApproxDP(9.0, 1e-5)
     best = select_private({"it": candidate}, target=target, trials=1, relation=cost.relation)
+    policy = best.result.to_policy()
+    said = policy.guarantee if tabular else policy.statement
+    assert sum(each.startswith("this is the cost of one trial") for each in said["caveats"]) == 1
     with pytest.raises(ValueError, match="chosen among several"):
-        best.result.to_policy().save(tmp_path / "it")
+        policy.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
 
 

@@ -165,6 +165,7 @@ def test_classes_are_never_learned_without_a_warning(kind: Any) -> None:
         ({"bounds": (0, 1), "delta": 2}, "delta must be"),
         ({"bounds": (0, 1), "epsilon": None, "delta": 0}, "either target= or epsilon="),
         ({"bounds": (0, 1), "epsilon": None}, "target must be"),
+        ({"bounds": (0, 1), "classes": iter([0, 1])}, "classes must be a list, got an iterator"),
     ],
 )
 def test_bad_parameters_cost_nothing(kind: Any, more: Any, message: str) -> None:

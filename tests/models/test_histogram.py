@@ -750,6 +750,14 @@ def test_a_long_histogram_prints_its_first_cells() -> None:
     assert "... 76 more" in repr(h)
 
 
+def test_a_guess_that_is_a_number_of_numpy_s_is_saved(tmp_path) -> None:
+    """A draw that was paid for could not be."""
+    given = {"relation": AddRemoveRecord(), "n_records": np.int64(9), "mechanism": "dirichlet"}
+    made = histogram([0.5] * 9, 4, (0, 1), target=RenyiDP(2, 1), rng=0, **given)
+    made.save(tmp_path / "h.json")
+    assert PrivateHistogram.load(tmp_path / "h.json").n_records == 9
+
+
 @pytest.mark.parametrize(
     "relation",
     [

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from interrupts import Interrupter
 
-from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, releases
+from privrl.accounting import ApproxDP, PureDP, RdpAccountant, RenyiDP, releases
 from privrl.data.schema import Categories, Schema
-from privrl.models import histogram
+from privrl.models import discretise, histogram
 from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -51,7 +51,33 @@ def chosen_net(accountant: RdpAccountant) -> Any:
     )
 
 
-FITS = [histograms, naive_bayes, logistic_regression, given_net, chosen_net]
+def net_in_one_round(accountant: RdpAccountant) -> Any:
+    parents: dict[str, tuple[str, ...]] = {"x": (), "y": ("x",), "z": ()}
+    model = PrivateBayesNet(parents=parents, schema=SCHEMA, target=PureDP(1e-3))
+    return model.fit(FRAME, 1, accountant=accountant)
+
+
+def bins(accountant: RdpAccountant) -> Any:
+    frame = pd.DataFrame({"x": np.arange(40.0)})
+    return discretise(frame, {"x": (0, 40)}, target=PureDP(1.0), rng=1, accountant=accountant)
+
+
+FITS = [
+    histograms, naive_bayes, logistic_regression, given_net, chosen_net, net_in_one_round, bins,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_no_setting_of_numpy_ends_a_fit_after_the_charge(fit: Fit) -> None:
+    """What was released was lost if an estimate of it had a density of 0."""
+    accountant = RdpAccountant()
+    try:
+        with np.errstate(all="raise"):
+            fit(accountant)
+    except FloatingPointError:  # of a calibration
+        assert accountant.relation is None
+    else:
+        assert accountant.relation is not None
 
 
 class Gate:

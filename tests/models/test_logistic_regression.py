@@ -277,6 +277,7 @@ def test_a_file_of_the_first_format_counts_as_two_releases():
         ({"schema": [3, 2, 5]}, "same schema and classes"),
         ({"mechanism": "none", "target": None}, "must be private, got one of mechanism 'none'"),
         ({"mechanism": "gaussian", "alpha": 1e-300}, "a probability > 0"),
+        ({"temperature": 1e308}, "weights of at most 1e\\+100"),  # gradients were no numbers
     ],
 )
 def test_another_classifier_to_begin_with_is_refused(change, message):

@@ -147,13 +147,16 @@ def test_tables_and_choices_together_cost_what_was_charged(target):
     rng, accountant = np.random.default_rng(3), RdpAccountant()
     net = private(target).fit(records(4000, rng), rng, accountant=accountant)
     assert isinstance(net.choice, ExponentialMechanism)
-    by_hand = net.mechanism.cost.rdp(5.0) + 3 * net.choice.cost.rdp(5.0)
+    n_choices = 3 + len(net.mechanism.shapes) - 8  # of parents, and of pairs
+    by_hand = net.mechanism.cost.rdp(5.0) + n_choices * net.choice.cost.rdp(5.0)
+    assert n_choices == 5
     assert by_hand == pytest.approx(accountant.spent(5.0), rel=1e-12)
     assert float(net.cost.rdp(5.0)) == pytest.approx(by_hand, rel=1e-12)
     assert float(net.cost.rdp(5.0)) <= accountant.spent(5.0)
     if isinstance(target, RenyiDP):
         assert by_hand == pytest.approx(target.epsilon, rel=1e-9)
-        assert 3 * net.choice.cost.rdp(5.0) == pytest.approx(0.2 * target.epsilon, rel=1e-6)
+        choices = n_choices * net.choice.cost.rdp(5.0)
+        assert choices == pytest.approx(0.2 * target.epsilon, rel=1e-6)
     else:
         assert float(net.cost.epsilon(target.delta)) == pytest.approx(target.epsilon, rel=1e-6)
         assert float(net.cost.epsilon(target.delta)) <= target.epsilon
@@ -187,7 +190,9 @@ def test_where_choices_could_tell_nothing_there_is_none():
     one = Schema({"a": SCHEMA.columns["a"]})
     alone = PrivateBayesNet(parents="private", schema=one, target=TARGET).fit(data, rng[0])
     assert alone.choice is None
-    assert [plan(TARGET, 4, n)[1] is None for n in (10, 10_000)] == [True, False]
+    plans = [plan(TARGET, [3, 4, 2, 3], n) for n in (10, 300, 10_000)]
+    assert [choice is None for _, choice, _ in plans] == [True, False, False]
+    assert [rounds for _, _, rounds in plans] == [0, 0, 2]
 
 
 @settings(max_examples=6, deadline=None)
@@ -207,7 +212,8 @@ def test_replayed_with_another_record(n, to, target):
     result = audit_replay(lambda frame: fit(frame).to_dict(), data, other)
     assert not result.violated, result.findings
     assert result.error is None
-    assert result.releases == 4 + 3 + 4
+    rounds = plan(target, list(SIZES.values()), n)[2]
+    assert result.releases == 4 + 3 + 4 + 2 * rounds
     assert fit(data).choice is not None
 
 
@@ -244,8 +250,8 @@ def test_all_follows_from_what_was_released(monkeypatch):
     one_level = records(2000, rng).assign(b=0)
     fits = [private().fit(data, rng) for data in (alike, records(2000, rng), one_level)]
     assert fits[0].to_dict() == fits[1].to_dict() == fits[2].to_dict()
-    assert fits[0].parents["b"] == ()  # for it has the most values, all alike as released
     assert sum(map(len, fits[0].parents.values())) == 1 + 2 + 3  # the last candidate has them all
+    assert len(fits[0].mechanism.shapes) == 4 + 4 + 2
 
 
 # What is seen
@@ -266,7 +272,10 @@ def test_parents_that_tell_are_found():
 
 
 def test_where_nothing_tells_it_is_not_much_worse_than_no_edges():
-    """Means over 6 fits of 3,000 records, of which one in three nodes may get useless parents."""
+    """Means over 6 fits of 3,000 records; one in three nodes may get useless parents.
+
+    Each fit also has two pairs, which are counted whether they tell anything or not.
+    """
     lost, edges = [], 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -280,7 +289,7 @@ def test_where_nothing_tells_it_is_not_much_worse_than_no_edges():
         edges += sum(map(len, both[1].parents.values()))
         assert both[1].choice is not None
     assert np.mean(lost) < 0.02
-    assert edges <= 18
+    assert edges <= 18 + 6 * 2
 
 
 def test_most_parents_follow_from_the_number_of_nodes():
@@ -308,6 +317,16 @@ def test_saved_copied_and_loaded_with_what_chose(tmp_path):
         data["spent"]["choice"] = wrong
         with pytest.raises(ValueError, match=r"choice|scale"):
             BayesNet.from_dict(data)
+    for shapes in (3, [3], [[3, "4"]], [[1, 2, 3]], {"a": 1}, [[3, 3]] * 3, None):
+        data = net.to_dict()
+        data["spent"]["shapes"] = shapes
+        with pytest.raises(ValueError, match=r"shapes|sizes"):
+            BayesNet.from_dict(data)
+    data = net.to_dict()
+    for key in ("shapes", "sizes"):
+        data["spent"][key] = data["spent"][key][:7]
+    with pytest.raises(ValueError, match="two tables for each node"):
+        BayesNet.from_dict(data)
     with pytest.raises(ValueError, match="choice must be None"):
         BayesNet(net.parents, SCHEMA, net.probabilities, choice=net.choice)
 

@@ -231,7 +231,8 @@ def test_rewards_of_a_model_that_are_nearly_alike(rewards: tuple[float, float]) 
 @pytest.mark.parametrize(
     "wrong",
     [{"step_rewards": (0.0, 1e60)}, {"step_rewards": (1e-60, 1.0)}, {"outcome_rewards": (5e-324,)},
-     {"most_steps": 2**53 + 1}, {"most_episodes": 10**400}],
+     {"most_steps": 2**53 + 1}, {"most_episodes": 10**400}, {"outcomes": "a"}, {"outcomes": [1]},
+     {"outcome_rewards": [1.0, 2.0]}, {"step_rewards": [0.0]}],
     ids=str,
 )  # fmt: skip
 def test_sizes_that_cannot_be_computed_with_are_no_log(wrong: dict[str, Any]) -> None:
@@ -242,6 +243,29 @@ def test_sizes_that_cannot_be_computed_with_are_no_log(wrong: dict[str, Any]) ->
     assert LogSpace(**space)
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         LogSpace(**space | wrong)
+
+
+def test_what_is_public_of_a_log_is_kept_as_plain_numbers() -> None:
+    """Small numbers of NumPy's overflowed after the charge, and arrays were compared with pairs."""
+    space = {
+        "n_states": np.int8(3), "n_actions": np.int8(50), "outcomes": ["a", "b"],
+        "outcome_rewards": np.array([1.0, 0.0]), "step_rewards": np.zeros(2),
+        "most_steps": np.uint8(200), "most_episodes": np.uint8(200),
+    }  # fmt: skip
+    steps = {name: np.zeros(1, np.intp) for name in ("state", "action", "reward")}
+    starts = {name: np.arange(2) for name in ("episode_starts", "person_starts")}
+    spent = RdpAccountant()
+    for outcomes in (["a", "b"], np.array(["a", "b"])):
+        log = Log(**space | {"outcomes": outcomes}, **steps, **starts, next_state=np.array([-1]))
+        space["outcome_rewards"][:] = 5  # the caller's array is not the log's
+        assert log.outcome_rewards == (1.0, 0.0)
+        space["outcome_rewards"][:] = 1, 0
+        fit_policy(log, epsilon=1.0, accountant=spent)
+        fit_model(log, epsilon=1.0, accountant=spent)
+        evaluate_policy(
+            log, np.zeros(3, int), epsilon=1.0, behaviour="uniform",
+            admissible=np.ones((3, 50), np.bool_), accountant=spent,
+        )  # fmt: skip
 
 
 def test_tables_and_plans_that_no_memory_holds_are_refused_before() -> None:

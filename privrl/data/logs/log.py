@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.checks import as_floats, check_count, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 # Of rewards that are not 0: where squares of squares of what sums to them are floats.
@@ -47,7 +47,7 @@ class LogSpace:
     Raises
     ------
     ValueError
-        If a number is out of range, or ``unit`` is not a text.
+        If a number is out of range, or an outcome or ``unit`` is not a text.
     """
 
     n_states: int
@@ -60,25 +60,37 @@ class LogSpace:
     unit: str = "person"
 
     def __post_init__(self) -> None:
-        check_count("n_states", self.n_states)
-        check_count("n_actions", self.n_actions)
+        # As plain numbers: NumPy's small ones overflow, and arrays are neither true nor false.
+        fixed: dict[str, Any] = {}
+        for name in ("n_states", "n_actions"):
+            fixed[name] = check_count(name, getattr(self, name))
         for name in ("most_steps", "most_episodes"):
-            check_count(name, getattr(self, name), 1, _MOST)
+            fixed[name] = check_count(name, getattr(self, name), 1, _MOST)
         if not isinstance(self.unit, str) or not self.unit:
             raise ValueError(f"unit must be a text, such as 'person', got {shown(self.unit)}.")
-        if len(self.outcome_rewards) != len(self.outcomes):
+        outcomes = () if isinstance(self.outcomes, str) else tuple(self.outcomes)
+        if isinstance(self.outcomes, str) or not all(isinstance(each, str) for each in outcomes):
+            raise ValueError(f"outcomes must be a list of texts, got {shown(self.outcomes)}.")
+        fixed["outcomes"] = tuple(map(str, outcomes))
+        for name in ("outcome_rewards", "step_rewards"):
+            fixed[name] = tuple(as_floats(name, getattr(self, name)).ravel().tolist())
+        if len(fixed["outcome_rewards"]) != len(fixed["outcomes"]):
             raise ValueError(
-                f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
-                f"{shown(self.outcome_rewards)}."
+                f"outcome_rewards must be one for each of the {len(fixed['outcomes'])} outcomes, "
+                f"got {shown(self.outcome_rewards)}."
             )
-        low, high = self.step_rewards
+        if len(fixed["step_rewards"]) != 2:
+            raise ValueError(f"step_rewards must be (low, high), got {shown(self.step_rewards)}.")
+        low, high = fixed["step_rewards"]
         check_reward("step_rewards", low, high)
-        check_reward("outcome_rewards", *self.outcome_rewards)
+        check_reward("outcome_rewards", *fixed["outcome_rewards"])
         if not low <= high:
             raise ValueError(
                 "step_rewards must be (low, high), the lowest first, got "
                 f"{shown(self.step_rewards)}."
             )
+        for name, value in fixed.items():
+            object.__setattr__(self, name, value)
 
     @property
     def reward_range(self) -> tuple[float, float]:

@@ -35,7 +35,6 @@ Key = str | int | bool | tuple[str, str | int | bool]
 """What tells persons or episodes apart; with its kind, where a container holds several kinds."""
 
 _NONE: Key = ("none", False)
-_EXACT = 2.0**53  # whole numbers below are kept as floats as they are
 _TRUTH: dict[Key, str] = {("whole number", 1): "true", ("whole number", 0): "false"}
 
 
@@ -214,7 +213,7 @@ def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:
         refuse_type(entries.called, "whole numbers or texts", entries.type_name)
     numbers, whole = entries.whole_numbers()
     if entries.held == "numbers":
-        whole = whole & (np.abs(numbers) < _EXACT)
+        whole = whole & (np.abs(numbers) < entries.exact)
     return numbers, whole
 
 
@@ -225,7 +224,7 @@ def _typed(values: Any, entries: Entries) -> list[Key]:
 def _categories(entries: Entries) -> list[Key | None]:
     """Return the keys of categories, or of the entries of a dictionary."""
     if entries.by_equality:
-        return [_key_of_category(each) for each in entries.values]
+        return [_key_of_category(each, entries.exact) for each in entries.values]
     if entries.held == "texts":
         return [
             str.__str__(text) or None if there else None
@@ -236,13 +235,13 @@ def _categories(entries: Entries) -> list[Key | None]:
     return [key if is_whole else _NONE for key, is_whole in keys]
 
 
-def _key_of_category(category: object) -> Key | None:
+def _key_of_category(category: object, exact: float) -> Key | None:
     """Return the key of a category of pandas.
 
     None is a whole number that floats do not keep: one decimal of anybody makes floats of all.
     """
     key = category_key(category)
-    if key is None or (not isinstance(key, str) and abs(key) >= _EXACT):
+    if key is None or (not isinstance(key, str) and abs(key) >= exact):
         return _NONE
     return (kind_of(key), key) if key != "" else None
 

@@ -17,7 +17,7 @@ from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.schema import LogSchema
 from privrl.data.logs.text import text_parts
-from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
+from privrl.data.schema.entries import SILENT, Entries, Held, exact_of, objects, refuse_type
 from privrl.data.schema.others import texts_of
 from privrl.data.schema.plain import check_once
 from privrl.files.extras import extra
@@ -93,7 +93,8 @@ def read_log(
     pandas makes a column of categories from all records together: numbers with one text among them
     become objects, and of ``True``, ``1`` and ``1.0`` only the first is kept. So categories are
     read each by itself, whatever the type, and equal ones alike. Whole numbers from 2^53 on are no
-    names there: one decimal would make floats of all, which do not tell them apart.
+    names there: one decimal would make floats of all, which do not tell them apart. Nor are they
+    in columns of floats, where these have 32 bits from 2^24 on.
 
     The number of persons left out is private, and not reported. A log of nobody may mean that a
     column of the schema fits no row: try the schema on rows that you made up.
@@ -330,13 +331,13 @@ def _arrow_entries(array: Any, *, name: str, held: Held) -> Entries:
 @SILENT
 def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:
     """Return entries of numbers or truth values."""
-    name = values.dtype.type.__name__
+    name, exact = values.dtype.type.__name__, exact_of(values.dtype)
     if held == "numbers":
         values = values.astype(np.float64)
         there = there & ~np.isnan(values)
     elif held == "whole numbers":
         values = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
-    return Entries(called, held, name, values, there)
+    return Entries(called, held, name, values, there, exact=exact)
 
 
 def _no_entries(name: str, count: int) -> Entries:

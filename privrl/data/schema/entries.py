@@ -73,6 +73,8 @@ class Entries:
         Where they are not missing.
     by_equality : bool
         Whether these are categories of pandas: what is equal in Python is read alike.
+    exact : float
+        Where the container holds floats, below which size they keep every whole number apart.
     """
 
     called: str
@@ -81,6 +83,7 @@ class Entries:
     values: NDArray[Any]
     there: BoolArray
     by_equality: bool = False
+    exact: float = 2.0**53
 
     @SILENT
     def whole_numbers(self) -> tuple[IntArray, BoolArray]:
@@ -193,7 +196,7 @@ def _plain(array: NDArray[Any], called: str) -> Entries:
     kind, name = array.dtype.kind, array.dtype.type.__name__
     if kind not in _HELD:
         refuse_type(called, _WANTED, name)
-    held, there = _HELD[kind], np.ones(len(array), np.bool_)
+    held, there, exact = _HELD[kind], np.ones(len(array), np.bool_), exact_of(array.dtype)
     if held == "texts":
         array = array.astype(object)
     elif held == "numbers":
@@ -201,7 +204,7 @@ def _plain(array: NDArray[Any], called: str) -> Entries:
         there = ~np.isnan(array)
     elif held == "whole numbers":
         array = array.astype(np.uint64 if kind == "u" else np.int64, copy=False)
-    return Entries(called, held, name, array, there)
+    return Entries(called, held, name, array, there, exact=exact)
 
 
 @SILENT
@@ -223,7 +226,12 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     values = filled.to_numpy(made)
     if kind == "f":
         there = there & ~np.isnan(values)
-    return Entries(called, _HELD[kind], name, values, there)
+    return Entries(called, _HELD[kind], name, values, there, exact=exact_of(dtype))
+
+
+def exact_of(dtype: Any) -> float:
+    """Return below which size a type of floats keeps all whole numbers apart, as 64 bits do."""
+    return {2: 2.0**11, 4: 2.0**24}.get(dtype.itemsize if dtype.kind == "f" else 0, 2.0**53)
 
 
 def _texts(column: "pd.Series[Any]") -> NDArray[Any]:

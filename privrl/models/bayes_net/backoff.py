@@ -163,6 +163,29 @@ def conditional_rows(
     return done[tuple(range(len(shape)))].reshape(-1, cells)
 
 
+def shrunk(table: ReleasedTable, base: FloatArray, n_records: float) -> FloatArray:
+    """Return the probabilities of a table's cells, shrunk towards those of a base.
+
+    Parameters
+    ----------
+    table : ReleasedTable
+        Its noisy counts.
+    base : array
+        Probabilities that sum to 1, in the same shape.
+    n_records : float
+        The public number of records, > 0.
+    """
+    rates, _ = _averaged(
+        table.values.reshape(1, -1),
+        np.full((1, 1), max(table.deviation, LEAST_DEVIATION)),
+        [n_records * base.reshape(1, -1)],
+        np.full((1, 1), n_records),
+        laplace=False,
+        log_prior=_log_prior(_TUNED.likely_strength, 2.5),
+    )
+    return _normalised(rates).reshape(base.shape)
+
+
 def together(one: ReleasedTable, other: ReleasedTable) -> ReleasedTable:
     """Return the mean of two noisy tables of the same counts, the less noisy with more weight."""
     first, second = (max(each.deviation, LEAST_DEVIATION) ** -2 for each in (one, other))

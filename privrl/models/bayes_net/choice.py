@@ -36,7 +36,7 @@ Bayesian networks* (2017).
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -49,6 +49,7 @@ from privrl.costs.choice import ChoiceCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.choice import ExponentialMechanism
+from privrl.models.bayes_net.decomposable import MOST_CELLS
 from privrl.models.bayes_net.structure import LARGEST, count_table
 from privrl.numerics.discrete_noise import SMALLEST
 from privrl.numerics.typing import FloatArray, IntArray
@@ -69,6 +70,7 @@ class _Tuned:
 
     share: float = 0.2  # of the budget, for all choices; settled on data
     hopeless: float = 0.2  # nats a record that chance may choose by; settled on data
+    for_pairs: float = 0.1  # the same, where pairs are chosen as well; settled on data
     most_tables: int = 10_000  # to be looked at: decides how many parents a node may have
     most_parents: int = 3
     thinnest: float = 0.25  # records a cell must expect on average, in deviations of the noise
@@ -82,15 +84,17 @@ _TUNED = _Tuned()
 _LEVELS = (-60.0, -math.log1p(-math.exp(-BOUND)))  # between which the multipliers' logarithms are
 
 
-def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, ExponentialMechanism | None]:
-    """Return the noise of all tables together, and the mechanism of each choice: public.
+def plan(
+    target: Target, sizes: Collection[int], n_records: int
+) -> tuple[float, ExponentialMechanism | None, int]:
+    """Return the noise of all tables together, and the choices and their number: public.
 
     Parameters
     ----------
     target : RenyiDP or ApproxDP
         The target of tables and choices together.
-    n_nodes : int
-        Of which all but one are chosen.
+    sizes : collection of int
+        How many cells each node has. Parents are chosen for all of them but one.
     n_records : int
         The public number of records.
 
@@ -99,30 +103,45 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
     sigma : float
         Of one table that gets the rest of the budget.
     mechanism : ExponentialMechanism or None
-        None if chance alone would choose.
+        Of each choice; None if chance alone would choose.
+    n_rounds : int
+        How many pairs are chosen besides: half as many as nodes, fewer of many nodes, and none
+        where chance would have too much part in it or a model would be too large.
     """
+    n_nodes = len(sizes)
     if n_nodes < 2:
-        return math.inf, None
+        return math.inf, None, 0
+    least = sum(sizes) + math.prod(sorted(sizes)[:2])  # cells of a model with one pair
+    rounds = (
+        0 if least > MOST_CELLS else min(n_nodes // 2, _TUNED.most_tables // math.comb(n_nodes, 2))
+    )
+    for n_rounds, most in ((rounds, _TUNED.for_pairs), (0, _TUNED.hopeless)):
+        sigma, scale = _calibrated(target, n_nodes - 1 + n_rounds)
+        if scale * GRAIN * math.log(n_nodes**2) <= most * n_records:
+            return sigma, ExponentialMechanism(scale=scale, sensitivity=SENSITIVITY), n_rounds
+    return sigma, None, 0
+
+
+def _calibrated(target: Target, n_choices: int) -> tuple[float, float]:
+    """Return the noise of tables, and the scale of choices, that meet a target together."""
 
     def scale(sigma: float) -> float:
         # So that all choices' divergences, λ η²/8, are to the tables', λ/σ², as their shares are.
-        spread = math.sqrt(8 * _TUNED.share / (1 - _TUNED.share) / (n_nodes - 1)) / sigma
+        spread = math.sqrt(8 * _TUNED.share / (1 - _TUNED.share) / n_choices) / sigma
         return min(max(2 * SENSITIVITY / spread, SMALLEST), 1e30)
 
     def cost(sigma: float) -> Cost:
         relation = ReplaceRecord()
         choice = ChoiceCost(scale=scale(sigma), sensitivity=SENSITIVITY, relation=relation)
-        return with_choices(GaussianCost(sigma=sigma, relation=relation), choice, n_nodes)
+        return with_choices(GaussianCost(sigma=sigma, relation=relation), choice, n_choices)
 
     sigma = calibrate(target, cost, rises=False)
-    if scale(sigma) * GRAIN * math.log(n_nodes**2) > _TUNED.hopeless * n_records:
-        return sigma, None
-    return sigma, ExponentialMechanism(scale=scale(sigma), sensitivity=SENSITIVITY)
+    return sigma, scale(sigma)
 
 
-def with_choices(tables: Cost, choice: ChoiceCost, n_nodes: int) -> Cost:
-    """Return the joint cost of the tables and of the choices for all nodes but the first."""
-    return Together([tables, *[choice] * (n_nodes - 1)])
+def with_choices(tables: Cost, choice: ChoiceCost, n_choices: int) -> Cost:
+    """Return the joint cost of the tables and of all choices."""
+    return Together([tables, *[choice] * n_choices])
 
 
 def choose_parents(

@@ -28,6 +28,7 @@ from privrl.models.bayes_net.budget import first_precisions, precisions_of, seco
 from privrl.models.bayes_net.choice import Scores, choose_parents, with_choices
 from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
+from privrl.models.bayes_net.pairs import PART, with_pairs
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
@@ -52,8 +53,9 @@ class PrivateBayesNet:
     parents : mapping from str to sequence of str, or "private"
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
         in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
-        schema, by `privrl.models.bayes_net.choice`; with too few records for this budget, a network
-        without edges is fitted.
+        schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides, by
+        `privrl.models.bayes_net.pairs`; with too few records for this budget, a network without
+        edges is fitted.
     schema : Schema
         The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
@@ -167,7 +169,8 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Made of the release alone; ``parents`` lists the kept or chosen edges.
+            Made of the release alone; ``parents`` lists the kept edges, or those of the network
+        that was fitted to the chosen tables.
 
         Raises
         ------
@@ -199,17 +202,28 @@ class PrivateBayesNet:
             )
         if self._is_chosen:
             assert self.target is not None
-            sigma, choice = plan_choices(self.target, len(self.structure.nodes), n_records)
+            sigma, choice, n_rounds = plan_choices(
+                self.target, self.structure.sizes.values(), n_records
+            )
             if choice is not None:
                 cost = GaussianCost(sigma=sigma, relation=plan.relation)
                 return self._fit_in_two_rounds(
-                    cost, (choice, cells), count, n_records, rng=rng, accountant=accountant
+                    cost,
+                    (choice, n_rounds, cells),
+                    count,
+                    n_records,
+                    rng=rng,
+                    accountant=accountant,
                 )
         counts = count(self.structure)
-        released = plan.release(counts, rng, accountant=accountant)
-        self._warn(released)
-        rows = self._estimate(released, n_records)
-        return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
+
+        def learn(rng: np.random.Generator) -> BayesNet:
+            released = plan.release(counts, rng)
+            self._warn(released)
+            rows = self._estimate(released, n_records)
+            return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
+
+        return Release(accountant, plan.cost, learn, rng).make()
 
     def _in_two_rounds(self, plan: TablesMechanism) -> bool:
         """Whether nodes are counted alone first: decided by public facts."""
@@ -219,7 +233,7 @@ class PrivateBayesNet:
     def _fit_in_two_rounds(
         self,
         tables: GaussianCost,
-        chosen: tuple[ExponentialMechanism, Mapping[str, IntArray]] | None,
+        chosen: tuple[ExponentialMechanism, int, Mapping[str, IntArray]] | None,
         count: _Counter,
         n_records: int,
         *,
@@ -230,13 +244,17 @@ class PrivateBayesNet:
 
         Both rounds together cost what the tables do, whatever the first releases: one record
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
-        are chosen, with one choice for each node but one, or some of those given are dropped.
+        are chosen, with one choice for each node but one and for each pair, or some of those given
+        are dropped.
         """
-        n_nodes, (choice, cells) = len(self.structure.nodes), chosen or (None, {})
-        paid = tables if choice is None else with_choices(tables, choice.cost, n_nodes)
+        n_nodes, (choice, n_rounds, cells) = len(self.structure.nodes), chosen or (None, 0, {})
+        n_choices = n_nodes - 1 + n_rounds
+        paid = tables if choice is None else with_choices(tables, choice.cost, n_choices)
         precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
         known = first_precisions(self.structure, n_records, precision)
+        for_pairs = PART * (precision - float(known.sum())) if n_rounds else 0.0
+        sigmas = [(n_rounds / for_pairs) ** 0.5] * n_rounds if n_rounds else []
         first = _gaussian(alone, known)
         counts = count(alone)
 
@@ -250,6 +268,7 @@ class PrivateBayesNet:
                     self.structure, list(of.values()), known, n_records, rest
                 )
             else:
+                rest -= for_pairs
                 scores = Scores(alone.sizes, of, cells, rest / n_nodes)
                 structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
                 precisions = precisions_of(structure, rest)
@@ -257,11 +276,30 @@ class PrivateBayesNet:
             released = second.release(count(structure), rng)
             self._warn(released)
             rows = family_probabilities(structure, released, n_records, margins)
+            parents, each = structure.parents, [first, second]
+            if choice is not None:
+                of_nodes = [((node,), table) for node, table in zip(of, margins, strict=True)]
+                of_families = [
+                    ((*own, node), table)
+                    for (node, own), table in zip(parents.items(), released, strict=True)
+                ]
+                rows, parents, of_pairs = with_pairs(
+                    structure,
+                    rows,
+                    of_nodes + of_families,
+                    cells,
+                    choice=choice,
+                    sigmas=sigmas,
+                    rng=rng,
+                )
+                each += of_pairs
             whole = replace(
-                first, shapes=first.shapes + second.shapes, sizes=first.sizes + second.sizes
+                first,
+                shapes=tuple(shape for one in each for shape in one.shapes),
+                sizes=tuple(size for one in each for size in one.sizes),
             )
             said = randomness_of(rng)
-            return BayesNet(structure.parents, self.schema, rows, whole, said, choice)
+            return BayesNet(parents, self.schema, rows, whole, said, choice)
 
         return Release(accountant, paid, learn, rng).make()
 

@@ -75,12 +75,13 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         the last parent fastest, and in the row a probability for each cell.
     mechanism : TablesMechanism, optional
         What released the counts that the probabilities were made of, of the nodes' tables, or of
-        all nodes alone and then of their tables; None if they were not.
+        all nodes alone and then of their tables; with a choice, of all nodes alone, of as many
+        tables as nodes, and of pairs; None if they were not.
     randomness : str, optional
         The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     choice : ExponentialMechanism, optional
-        What chose the parents of all nodes but the first, each with one choice; None if they are
-        public.
+        What chose the parents of all nodes but the first, and then each pair, with one choice; None
+        if the parents are public.
 
     Raises
     ------
@@ -108,7 +109,13 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
             raise ValueError("choice must be None where no tables were released, or of one node.")
         if self.mechanism is None:
             return
-        if self.mechanism.shapes != _released_shapes(structure, len(self.mechanism.shapes)):
+        n_tables = len(self.mechanism.shapes)
+        if self.choice is not None and n_tables < 2 * len(self.nodes):
+            raise ValueError(
+                f"mechanism must release two tables for each node where parents were chosen, and "
+                f"one for each pair, got {n_tables} for {len(self.nodes)} nodes."
+            )
+        if self.choice is None and self.mechanism.shapes != _released_shapes(structure, n_tables):
             raise ValueError("mechanism must release tables of the shapes of the structure's.")
 
     @property
@@ -121,7 +128,8 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         """What the counts, and the choice of parents, cost; None for a network of given tables."""
         if self.mechanism is None or self.choice is None:
             return None if self.mechanism is None else self.mechanism.cost
-        return with_choices(self.mechanism.cost, self.choice.cost, len(self.nodes))
+        n_choices = len(self.mechanism.shapes) - len(self.nodes) - 1
+        return with_choices(self.mechanism.cost, self.choice.cost, n_choices)
 
     def table(self, node: str) -> pd.DataFrame:
         """Return the table of a node: a row for each configuration of its parents, with labels."""
@@ -282,6 +290,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         spent = saving.plain_spent(self.mechanism)
         if self.choice is not None:
             spent["choice"] = {key: getattr(self.choice, key) for key in _CHOICE}
+            spent["shapes"] = [list(shape) for shape in self.mechanism.shapes]
         return spent
 
     @property
@@ -299,13 +308,15 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         mechanism = choice = None
         if data["spent"] is not None:
             chosen = isinstance(data["spent"], Mapping) and "choice" in data["spent"]
-            entries = (*saving.SPENT, "choice") if chosen else saving.SPENT
+            entries = (*saving.SPENT, "choice", "shapes") if chosen else saving.SPENT
             saving.check_entries("spent", data["spent"], entries)
             if chosen:
                 saving.check_entries("choice", data["spent"]["choice"], _CHOICE)
                 choice = ExponentialMechanism(**data["spent"]["choice"])
             sizes = data["spent"]["sizes"]
             shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
+            if chosen:
+                shapes = _read_shapes(data["spent"]["shapes"])
             mechanism = saving.mechanism_of(data["spent"], shapes)
         said = saving.randomness_said(data)
         made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
@@ -344,6 +355,14 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
     check_is("schema", schema, Schema)
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
+
+
+def _read_shapes(data: Any) -> tuple[Rows, ...]:
+    """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers."""
+    pairs = isinstance(data, list) and all(isinstance(e, list) and len(e) == 2 for e in data)
+    if not pairs:
+        raise ValueError(f"shapes must be a list of pairs of numbers, got {shown(data)}.")
+    return tuple((rows, cells) for rows, cells in data)
 
 
 def _released_shapes(structure: Structure, n_tables: int) -> tuple[Rows, ...]:

@@ -139,7 +139,7 @@ def histogram(
     warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
-        return PrivateHistogram(column, released, n_records, used, None, said)
+        return PrivateHistogram(column, released, float(n_records), used, None, said)
     return PrivateHistogram.of_noisy(
         released,
         column,

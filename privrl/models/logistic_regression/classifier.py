@@ -1,7 +1,7 @@
 """The logistic regression classifier: fit and predictions."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
@@ -33,6 +33,8 @@ from privrl.models.targets import given_target, not_pure
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.typing import FloatArray
+
+_STEEPEST: Final = 1e100  # weights to begin with: sums of them, and squares, are numbers
 
 
 class PrivateLogisticRegression(SavedClassifier):
@@ -233,6 +235,12 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, records: LocalRecords) -> None:
         raise ValueError(
             "naive_bayes must give every value of every feature a probability > 0 in each class; "
             "that of mechanism 'auto' does."
+        )
+    steepest = naive_bayes.temperature_ * max(float(np.abs(each).max()) for each in logs)
+    if not steepest <= _STEEPEST:  # gradients would not be numbers, after the charge
+        raise ValueError(
+            f"naive_bayes must have weights of at most {_STEEPEST:g}, log-probabilities times "
+            f"temperature, got {steepest:g}; its with_temperature makes one with a lower one."
         )
 
 

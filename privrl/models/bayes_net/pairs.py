@@ -1,0 +1,201 @@
+"""Pairs of columns that a network fits badly, chosen one after the other and counted.
+
+A network with private parents leaves most pairs of columns unrelated, or related only through
+others. Some rounds follow, and each releases two things: an exponential mechanism chooses a pair
+of columns, and the table of their counts gets Gaussian noise of a fixed size. The model of the
+released tables is a decomposable one (`privrl.models.bayes_net.decomposable`). It starts from the
+network, changes at once to fit each new table, and is fitted to all tables in the end.
+
+**The score.** Let n(k, l) be the counts of a pair, m(k, l) what the model expects, which follows
+from releases alone, and e the noise that its table would have:
+
+    score = max { 0, b Σ |n(k, l) − m(k, l)| − b E Σ |e(k, l)| },
+
+with b the bound of `privrl.models.bayes_net.choice`. A replaced record moves one count down by one
+and another up, so the sum moves by at most 2 and the score by at most 2 b, as the scores of parents
+do. It is rounded to the same grains: one mechanism, with one sensitivity, serves all choices. The
+candidates are all pairs with which the model's cliques have at most
+`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by public
+sizes and earlier releases.
+
+**The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
+choice and each table is one more release of fixed cost, whatever was released before.
+
+References
+----------
+R. McKenna, B. Mullins, D. Sheldon and G. Miklau. *AIM: an adaptive and iterative mechanism for
+differentially private synthetic data* (2022), whose rounds these are, with pairs alone and with
+noise of one size.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privrl.mechanisms.choice import ExponentialMechanism
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
+from privrl.models.bayes_net.backoff import shrunk
+from privrl.models.bayes_net.choice import BOUND, GRAIN
+from privrl.models.bayes_net.decomposable import (
+    MOST_CELLS,
+    TINY,
+    Decomposable,
+    Names,
+    Noisy,
+    joined,
+    neighbours,
+    total_cells,
+)
+from privrl.models.bayes_net.structure import Structure, count_table
+from privrl.numerics.typing import FloatArray, IntArray
+
+LARGEST_START = 2**20  # cells of all cliques of the network, whose edges are left out beyond
+PART = 0.3  # of what is left for tables, for pairs; settled on data
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """How the model is fitted: neither number changes a result by much."""
+
+    steps: int = 200  # of the fit, at most
+    least: float = 1e-100  # probability of a cell given its row
+
+
+_TUNED = _Tuned()
+
+
+def with_pairs(
+    structure: Structure,
+    probabilities: Mapping[str, FloatArray],
+    released: Sequence[tuple[Names, ReleasedTable]],
+    codes: Mapping[str, IntArray],
+    *,
+    choice: ExponentialMechanism,
+    sigmas: Sequence[float],
+    rng: np.random.Generator,
+) -> tuple[dict[str, FloatArray], dict[str, Names], list[TablesMechanism]]:
+    """Choose and count pairs, and return the network that fits them and the tables before them.
+
+    Parameters
+    ----------
+    structure : Structure
+        The network's, which is the start.
+    probabilities : mapping from str to array, shape (R, K)
+        Of every node, > 0.
+    released : sequence of (tuple of str, ReleasedTable)
+        The columns of the tables that were released before, the last of them in each row.
+    codes : mapping from str to array of int, shape (n,)
+        Cell numbers of every record: private.
+    choice : ExponentialMechanism
+        The mechanism of each choice; already charged.
+    sigmas : sequence of float
+        The noise's sigma in each round; already charged.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    probabilities : dict from str to array, shape (R, K)
+        Of every node of the new network, > 0.
+    parents : dict from str to tuple of str
+        The new network's, in the order of the structure.
+    mechanisms : list of TablesMechanism
+        Those that released the pairs.
+    """
+    sizes = structure.sizes
+    n_records = float(len(next(iter(codes.values()))))
+    model = _start(structure, probabilities)
+    tables = [
+        Noisy(
+            names,
+            table.values.reshape([sizes[name] for name in names]),
+            table.deviation,
+            model.marginal(names),
+        )
+        for names, table in released
+        if model.home(names) is not None
+    ]
+    mechanisms, counts = [], _Counts(sizes, codes)
+    for sigma in sigmas:
+        one, other = _choose(model, counts, choice, sigma, rng)
+        model = model.with_pair(one, other)
+        base = model.marginal((one, other))
+        mechanism = TablesMechanism(shapes=(base.shape,), mechanism="gaussian", sizes=(sigma,))
+        (noisy,) = mechanism.release([counts(one, other)], rng)
+        mechanisms.append(mechanism)
+        found = shrunk(noisy, base, n_records)
+        tables.append(Noisy((one, other), noisy.values, noisy.deviation, found))
+        model.multiply((one, other), np.log(found) - np.log(np.maximum(base, TINY)))
+        model.normalise()
+    model.fit(tables, n_records, _TUNED.steps)
+    rows = {}
+    for node in structure.nodes:
+        table = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
+        rows[node] = table / table.sum(axis=1, keepdims=True)
+    return rows, {node: model.parents[node] for node in structure.nodes}, mechanisms
+
+
+def _choose(
+    model: Decomposable,
+    counts: "_Counts",
+    choice: ExponentialMechanism,
+    sigma: float,
+    rng: np.random.Generator,
+) -> tuple[str, str]:
+    """Choose a pair of columns, privately."""
+    pairs, scores = [], []
+    most = max(MOST_CELLS, total_cells(model.sizes, model.parents))
+    for i, one in enumerate(model.sizes):
+        expected = model.with_each(one)
+        for other in list(model.sizes)[i + 1 :]:
+            if total_cells(model.sizes, joined(model.parents, one, other)) > most:
+                continue
+            pairs.append((one, other))
+            scores.append(pair_score(counts(one, other), expected[other], counts.n_records, sigma))
+    return pairs[int(choice.release(np.rint(np.array(scores) / GRAIN), rng))]
+
+
+def pair_score(counts: FloatArray, expected: FloatArray, n_records: float, sigma: float) -> float:
+    """Return how far a pair's counts are off, less what noise would be off by, times the bound."""
+    noise = sigma * math.sqrt(2 / math.pi) * counts.size
+    return BOUND * max(0.0, float(abs(counts - n_records * expected).sum()) - noise)
+
+
+class _Counts:
+    """The counts of pairs of columns, each computed once: private."""
+
+    def __init__(self, sizes: Mapping[str, int], codes: Mapping[str, IntArray]) -> None:
+        self._sizes, self._codes = sizes, codes
+        self.n_records = float(len(next(iter(codes.values()))))
+        self._known = dict[tuple[str, str], FloatArray]()
+
+    def __call__(self, one: str, other: str) -> FloatArray:
+        """Return the table of counts, shape (K, L)."""
+        if (one, other) not in self._known:
+            self._known[one, other] = count_table(other, (one,), self._sizes, self._codes)
+        return self._known[one, other]
+
+
+def _start(structure: Structure, probabilities: Mapping[str, FloatArray]) -> Decomposable:
+    """Return the network as a decomposable model, without parents for which it is too large.
+
+    The tables of these nodes are not used then. Their probabilities are those that the rows of
+    their tables have on average.
+    """
+    sizes = structure.sizes
+    families = [(*structure.parents[node], node) for node in structure.order]
+    if total_cells(sizes, neighbours(sizes, families)) > LARGEST_START:
+        kept = list[Names]()
+        for family in families:
+            if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
+                kept.append(family)
+        families = kept
+    model = Decomposable(sizes, neighbours(sizes, families))
+    for node, own in structure.parents.items():
+        axes, table = (*own, node), probabilities[node]
+        if axes not in families:
+            axes, table = (node,), table.mean(axis=0)
+        model.multiply(axes, np.log(table).reshape([sizes[name] for name in axes]))
+    return model.normalise()
