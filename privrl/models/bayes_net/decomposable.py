@@ -206,6 +206,19 @@ class Decomposable:
         Without those for which more than `MOST_CARRIED` cells would be needed. A column in a clique
         with the other one, or independent of it, needs none.
         """
+        joint, missing = self._carried(name)
+        found = {}
+        for other in others:
+            if other in joint:
+                found[other] = onto(*joint[other], (name, other))
+            elif other in self.axes(name):
+                found[other] = self.marginal((name, other))
+            elif other not in missing:
+                found[other] = np.multiply.outer(self.marginal((name,)), self.marginal((other,)))
+        return found
+
+    def _carried(self, name: str) -> tuple[dict[str, tuple[FloatArray, Names]], set[str]]:
+        """Return the probabilities of a column with cliques related to it, and those left out."""
         joint: dict[str, tuple[FloatArray, Names]] = {name: (self.cliques[name], self.axes(name))}
         left, missing = MOST_CARRIED, set[str]()
         below, above = name, self._above[name]
@@ -235,15 +248,7 @@ class Decomposable:
                 else:
                     rows = onto(*joint[up], (name, *self.parents[other]))
                     joint[other] = rows[..., None] * self.conditional[other], (name, *axes)
-        found = {}
-        for other in others:
-            if other in joint:
-                found[other] = onto(*joint[other], (name, other))
-            elif other in self.axes(name):
-                found[other] = self.marginal((name, other))
-            elif other not in missing:
-                found[other] = np.multiply.outer(self.marginal((name,)), self.marginal((other,)))
-        return found
+        return joint, missing
 
     def with_pair(self, one: str, other: str) -> "Decomposable":
         """Return a model of the same probabilities in which two columns are in one clique."""
