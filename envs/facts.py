@@ -8,6 +8,7 @@ do not shows nothing.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from inspect import getattr_static
 from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
@@ -286,9 +287,9 @@ def proved_without_arrival(env: Playable) -> bool:
     A wrapper that is not known may pay as it likes.
     """
     if isinstance(env, VectorEnv):
-        while type(env) is vector.RecordEpisodeStatistics:
+        while type(env) is vector.RecordEpisodeStatistics and not _is_patched(env):
             env = env.env
-        held = not isinstance(env, VectorWrapper)
+        held = not (isinstance(env, VectorWrapper) or _is_patched(env))
     else:
         held = isinstance(env, TabularMDP) or rewards_hold(env)
     return held and pays_on_arrival(env) is False
@@ -297,13 +298,13 @@ def proved_without_arrival(env: Playable) -> bool:
 def rewards_hold(env: gym.Env[Any, Any]) -> bool:
     """Return whether all wrappers are known to leave rewards unchanged."""
     *_, last = layers_of_rewards(env)
-    return not isinstance(last, gym.Wrapper)
+    return not (isinstance(last, gym.Wrapper) or _is_patched(last))
 
 
 def layers_of_rewards(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
     """Yield an environment and its inner layers, as long as rewards are known to be the same."""
     yield env
-    while isinstance(env, gym.Wrapper) and (type(env) in _RENUMBER or _changes_nothing(env)):
+    while isinstance(env, gym.Wrapper) and (_renumbers(env) or _changes_nothing(env)):
         env = env.env
         yield env
 
@@ -317,7 +318,7 @@ def tables_hold(env: gym.Env[Any, Any]) -> bool:
         if not _changes_nothing(env):
             return False
         env = env.env
-    return getattr(env, "P", None) is not None
+    return getattr(env, "P", None) is not None and not _is_patched(env)
 
 
 def _changes_nothing(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
@@ -325,15 +326,23 @@ def _changes_nothing(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
 
     It is if all that decides on them is `gymnasium.Wrapper`'s own, in the class and the object.
     """
-    if type(env) in _CHANGE_NOTHING:
-        return True
-    own = [getattr(gym.Wrapper, name, None) for name in _OF_WRAPPERS]
-    return (
-        [getattr(type(env), name, None) for name in _OF_WRAPPERS] == own
-        and not {"step", "reset"} & vars(env).keys()
+    if _is_patched(env):
+        return False
+    return type(env) in _CHANGE_NOTHING or (
+        [getattr_static(type(env), name, None) for name in _OF_WRAPPERS]
+        == [getattr_static(gym.Wrapper, name, None) for name in _OF_WRAPPERS]
         and env.observation_space is env.env.observation_space
         and env.action_space is env.env.action_space
     )
+
+
+def _renumbers(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
+    return type(env) in _RENUMBER and not _is_patched(env)
+
+
+def _is_patched(env: Playable) -> bool:
+    """Return whether an object has methods in place of its class's, which may do anything."""
+    return not {"step", "reset"}.isdisjoint(vars(env))
 
 
 def rows_of(table: Any) -> list[list[Outcome]]:

@@ -10,7 +10,13 @@ from gymnasium.spaces import Discrete
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 from privrl.envs import Ranged, TabularEnv, numbered, riverswim
-from privrl.envs.facts import WELL_KNOWN, limits_of, public_facts, tables_hold
+from privrl.envs.facts import (
+    WELL_KNOWN,
+    limits_of,
+    proved_without_arrival,
+    public_facts,
+    tables_hold,
+)
 from privrl.envs.toy_text import episode_limit
 
 
@@ -220,3 +226,51 @@ def test_a_wrapper_that_may_change_steps_hides_all(wrap: Any) -> None:
     assert public_facts(numbered(wrap(gym.make("MountainCar-v0")), "12")).reward_range == (0.0, 1.0)
     assert public_facts(wrap(Bare(arrival_rewards=False))).arrival_rewards
     assert not tables_hold(wrap(gym.make("FrozenLake-v1")))
+
+
+def _doubles(env: Any) -> Any:
+    """Put another method in place of the step of one object."""
+    step = env.step
+
+    def doubled(action: Any) -> Any:
+        seen, reward, *rest = step(action)
+        return seen, 2 * reward, *rest
+
+    env.step = doubled
+    return env
+
+
+@pytest.mark.parametrize("layer", [gym.Wrapper, lambda env: TimeLimit(env, 9), lambda env: env])
+@pytest.mark.parametrize("around", [gym.Wrapper, numbered, lambda env: env])
+def test_a_method_of_one_object_hides_all(layer: Any, around: Any) -> None:
+    """Whether of a wrapper that is known or of the bare environment, and whatever is around it."""
+
+    def made(name: str) -> Any:
+        return around(_doubles(layer(gym.make(name).unwrapped)))
+
+    assert not tables_hold(made("FrozenLake-v1"))
+    assert public_facts(made("CliffWalking-v1")).arrival_rewards
+    assert public_facts(around(_doubles(Bare(arrival_rewards=False)))).arrival_rewards
+    assert not public_facts(around(layer(gym.make("CliffWalking-v1")))).arrival_rewards
+
+
+class _Hides(type):
+    """Shows the methods of another class, but does not use them."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        return gym.Wrapper.step if name == "step" else super().__getattribute__(name)
+
+
+def test_a_class_is_taken_for_what_it_does() -> None:
+    class Hidden(gym.Wrapper[Any, Any, Any, Any], metaclass=_Hides):
+        def step(self, action: Any) -> Any:
+            seen, reward, *rest = self.env.step(action)
+            return seen, 2 * float(reward), *rest
+
+    assert not tables_hold(Hidden(gym.make("FrozenLake-v1")))
+
+
+def test_a_method_of_one_vector_environment_hides_all() -> None:
+    envs = gym.make_vec("CliffWalking-v1", 2, vectorization_mode="sync")
+    assert proved_without_arrival(envs)
+    assert not proved_without_arrival(_doubles(envs))

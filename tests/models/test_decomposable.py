@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privrl.mechanisms import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.bayes_net import pairs
+from privrl.models.bayes_net import decomposable, pairs
 from privrl.models.bayes_net.choice import GRAIN, SENSITIVITY
 from privrl.models.bayes_net.decomposable import (
     Decomposable,
@@ -46,6 +46,13 @@ def random_model(seed):
     return model.normalise(), full / full.sum(), rng
 
 
+def some_room(model, name, others, cells):
+    """Return joint probabilities of a column and each other one, with a bound on memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decomposable, "MOST_CARRIED", cells)
+        return model.with_each(name, others)
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_all_probabilities_are_those_of_the_table_of_all_columns(seed):
@@ -55,7 +62,12 @@ def test_all_probabilities_are_those_of_the_table_of_all_columns(seed):
         np.testing.assert_allclose(
             model.cliques[name], onto(full, names, model.axes(name)), rtol=1e-9
         )
-        for other, both in model.with_each(name).items():
+        others = [other for other in names if other != name]
+        found = model.with_each(name, others)
+        assert list(found) == others
+        few = some_room(model, name, others, int(rng.integers(60)))
+        assert set(few) >= {other for other in others if model.home((name, other)) is not None}
+        for other, both in [*found.items(), *few.items()]:
             np.testing.assert_allclose(both, onto(full, names, (name, other)), rtol=1e-9)
     one, other = map(str, rng.choice(names, 2, replace=False))
     larger = model.with_pair(one, other)

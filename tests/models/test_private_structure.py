@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 import pickle
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -345,3 +346,19 @@ def test_wrong_options_are_refused(changes, words):
     given = {"parents": "private", "schema": SCHEMA, "target": TARGET} | changes
     with pytest.raises(ValueError, match=words):
         PrivateBayesNet(**given)
+
+
+def test_columns_of_many_values_take_little_memory():
+    """After the charge: the table of these two would be of 288 megabytes, and is no candidate."""
+    n, sizes = 3000, {"a": 6000, "b": 6000, "c": 2}
+    schema = Schema({name: Categories(tuple(range(size))) for name, size in sizes.items()})
+    codes = np.random.default_rng(11).integers([*sizes.values()], size=(n, 3))
+    tracemalloc.start()
+    try:
+        model = PrivateBayesNet(parents="private", schema=schema, target=ApproxDP(3, 1e-5))
+        net = model.fit(schema.decode(codes), 12)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(net.mechanism.shapes) == 7  # a pair was chosen
+    assert peak < 60e6

@@ -38,6 +38,7 @@ from privrl.numerics.typing import FloatArray
 Names = tuple[str, ...]
 
 MOST_CELLS = 2**16  # of all cliques together, where a model is extended
+MOST_CARRIED = 2**26  # of all tables at a time, half a gigabyte
 TINY = 1e-200  # the least probability that is divided by
 _SMALLEST_STEP = 1e-300
 
@@ -199,39 +200,55 @@ class Decomposable:
         assert home is not None, "the columns are in a clique"
         return onto(self.cliques[home], self.axes(home), names)
 
-    def with_each(self, name: str) -> dict[str, FloatArray]:
-        """Return the joint probabilities of a column and each other one, shape (K, L)."""
+    def with_each(self, name: str, others: Collection[str]) -> dict[str, FloatArray]:
+        """Return the joint probabilities of a column and each of some others, shape (K, L).
+
+        Without those for which more than `MOST_CARRIED` cells would be needed. A column in a clique
+        with the other one, or independent of it, needs none.
+        """
+        joint, missing = self._carried(name)
+        found = {}
+        for other in others:
+            if other in joint:
+                found[other] = onto(*joint[other], (name, other))
+            elif other in self.axes(name):
+                found[other] = self.marginal((name, other))
+            elif other not in missing:
+                found[other] = np.multiply.outer(self.marginal((name,)), self.marginal((other,)))
+        return found
+
+    def _carried(self, name: str) -> tuple[dict[str, tuple[FloatArray, Names]], set[str]]:
+        """Return the probabilities of a column with cliques related to it, and those left out."""
         joint: dict[str, tuple[FloatArray, Names]] = {name: (self.cliques[name], self.axes(name))}
+        left, missing = MOST_CARRIED, set[str]()
         below, above = name, self._above[name]
         while above is not None:  # given its own parents, it is independent of all above
-            between = self.parents[below]
-            table, axes = joint[below]
-            rows = onto(table, axes, (name, *between))
-            known = onto(self.cliques[above], self.axes(above), between)
-            given = rows / np.maximum(known, TINY)
-            if name in self.axes(above):
-                joint[above] = self.cliques[above], self.axes(above)
+            left -= self.sizes[name] * self.cliques[above].size
+            if left < 0:
+                missing.add(above)
             else:
-                clique = self.cliques[above]
-                both = (name, *self.axes(above))
-                joint[above] = _spread(given, (name, *between), both) * clique, both
+                between, both = self.parents[below], (name, *self.axes(above))
+                rows = onto(*joint[below], (name, *between))
+                known = onto(self.cliques[above], self.axes(above), between)
+                given = rows / np.maximum(known, TINY)
+                joint[above] = _spread(given, (name, *between), both) * self.cliques[above], both
             below, above = above, self._above[above]
-        found = {}
         for other in reversed(self.parents):
             up, axes = self._above[other], self.axes(other)
-            if other not in joint:
+            if other in joint or other in missing:
+                continue
+            if name in axes:
                 joint[other] = self.cliques[other], axes
-                if up is not None and name not in axes and name in joint[up][1]:
+            elif up in missing:
+                missing.add(other)
+            elif up in joint:
+                left -= self.sizes[name] * self.cliques[other].size
+                if left < 0:
+                    missing.add(other)
+                else:
                     rows = onto(*joint[up], (name, *self.parents[other]))
                     joint[other] = rows[..., None] * self.conditional[other], (name, *axes)
-            table, axes = joint[other]
-            if other != name:
-                found[other] = (
-                    onto(table, axes, (name, other))
-                    if name in axes
-                    else np.multiply.outer(self.marginal((name,)), self.marginal((other,)))
-                )
-        return found
+        return joint, missing
 
     def with_pair(self, one: str, other: str) -> "Decomposable":
         """Return a model of the same probabilities in which two columns are in one clique."""

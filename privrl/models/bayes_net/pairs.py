@@ -39,6 +39,7 @@ from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import shrunk
 from privrl.models.bayes_net.choice import BOUND, GRAIN
 from privrl.models.bayes_net.decomposable import (
+    MOST_CARRIED,
     MOST_CELLS,
     TINY,
     Decomposable,
@@ -148,12 +149,14 @@ def _choose(
     pairs, scores = [], []
     most = max(MOST_CELLS, total_cells(model.sizes, model.parents))
     for i, one in enumerate(model.sizes):
-        expected = model.with_each(one)
-        for other in list(model.sizes)[i + 1 :]:
-            if total_cells(model.sizes, joined(model.parents, one, other)) > most:
-                continue
+        others = [
+            other
+            for other in list(model.sizes)[i + 1 :]
+            if total_cells(model.sizes, joined(model.parents, one, other)) <= most
+        ]
+        for other, expected in model.with_each(one, others).items():
             pairs.append((one, other))
-            scores.append(pair_score(counts(one, other), expected[other], counts.n_records, sigma))
+            scores.append(pair_score(counts(one, other), expected, counts.n_records, sigma))
     return pairs[int(choice.release(np.rint(np.array(scores) / GRAIN), rng))]
 
 
@@ -164,18 +167,21 @@ def pair_score(counts: FloatArray, expected: FloatArray, n_records: float, sigma
 
 
 class _Counts:
-    """The counts of pairs of columns, each computed once: private."""
+    """The counts of pairs of columns, computed once as long as memory is for them: private."""
 
     def __init__(self, sizes: Mapping[str, int], codes: Mapping[str, IntArray]) -> None:
         self._sizes, self._codes = sizes, codes
         self.n_records = float(len(next(iter(codes.values()))))
-        self._known = dict[tuple[str, str], FloatArray]()
+        self._known, self._room = dict[tuple[str, str], FloatArray](), MOST_CARRIED
 
     def __call__(self, one: str, other: str) -> FloatArray:
         """Return the table of counts, shape (K, L)."""
-        if (one, other) not in self._known:
-            self._known[one, other] = count_table(other, (one,), self._sizes, self._codes)
-        return self._known[one, other]
+        if (one, other) in self._known:
+            return self._known[one, other]
+        counts = count_table(other, (one,), self._sizes, self._codes)
+        if counts.size <= self._room:
+            self._known[one, other], self._room = counts, self._room - counts.size
+        return counts
 
 
 def _start(structure: Structure, probabilities: Mapping[str, FloatArray]) -> Decomposable:
