@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from privrl.envs.labels import action_names
 from privrl.files.chosen import MayBeChosen, check_alone
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
-from privrl.files.fixed import read_only
+from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
@@ -42,7 +42,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Policy(MayBeChosen):
+class Policy(MayBeChosen, FixedArrays):
     """The action at each step of an episode in each state.
 
     `predict` uses the environment's numbering of observations and actions, which may start

@@ -9,7 +9,7 @@ from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.targets import Target
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
-from privrl.costs.base import Cost
+from privrl.costs.base import BatchCost, Cost
 from privrl.costs.relations import ReplaceEpisode, check_name, steps_of
 from privrl.envs.support import Support
 from privrl.files.shown import shown
@@ -163,9 +163,17 @@ class TabularSetup:
             )
 
     def _check_relation(self, cost: Cost | None) -> None:
-        """Check that a relation is what its name says, and covers episodes of this length."""
+        """Check that a relation is what its name says, and covers episodes of this length.
+
+        And that each row of a stack of samplers is for a run, not for a state.
+        """
         if cost is None:
             return
+        if isinstance(cost, BatchCost) and self.batch_shape[:1] != (len(cost.rows),):
+            raise ValueError(
+                f"batch_shape must begin with {len(cost.rows)}, the runs of the stacked samplers, "
+                f"got {self.batch_shape}."
+            )
         relation = check_name(cost.relation)
         by_name = steps_of(relation)  # a relation of any class may have that name
         lengths = [] if by_name is None else [by_name]

@@ -8,7 +8,7 @@ transitions that probably exist.
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -111,7 +111,6 @@ _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the b
 _UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
 _HIDDEN: Final = 10.0  # deviations of noise that may hide an event
 _ANYWAY: Final = 0.5  # fraction of searches that doubt exact known rows beside unknown ones
-_NEARLY: Final = 0.7  # of a sample's value, from which on a pessimistic plan takes its place
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -227,7 +226,6 @@ class SparseModel:
         doubt: float,
         rng: np.random.Generator,
         search: BoolArray | None = None,
-        careful: BoolArray | None = None,
     ) -> tuple[IntArray, BoolArray]:
         """Sample a model for each run and compute its optimal policy.
 
@@ -245,9 +243,6 @@ class SparseModel:
             Runs whose optimistic plans also doubt known rows, once all rows of visited states are
             known: a row may lead to the best state as often as noise or chance could hide. Exact
             known rows are doubted half of the time before that, too.
-        careful : array of bool, shape (R,), optional
-            Runs that follow `mean_plan` in place of a sample if it is nearly as good: if its
-            pessimistic value where episodes begin is 0.7 of the sample's, above the least value.
 
         Returns
         -------
@@ -279,11 +274,7 @@ class SparseModel:
         # Break ties at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
-        policy, value = self._best([matrix], reward, free, self._turns(rng))
-        if careful is not None and careful.any():
-            sure, worth = self._careful
-            chosen = careful & ~explore & (self._gain(worth) >= _NEARLY * self._gain(value))
-            policy[chosen] = sure[chosen]
+        policy = self._best([matrix], reward, free, self._turns(rng))
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:
@@ -295,13 +286,6 @@ class SparseModel:
         transitions pays its mean reward once, if that is known, and the least reward for the rest
         of the episode.
         """
-        return self._pessimistic(penalty)[0]
-
-    @cached_property
-    def _careful(self) -> tuple[IntArray, FloatArray]:
-        return self._pessimistic(0.0)
-
-    def _pessimistic(self, penalty: FloatArray | float) -> tuple[IntArray, FloatArray]:
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
@@ -318,23 +302,6 @@ class SparseModel:
             mean, _, number = self._rewards(self._chance_paid > least_paid)
             rewards.append(np.where(number <= 0, self._grid[0], mean))
         return self._best(matrices, np.minimum(*rewards) - penalty)
-
-    def _gain(self, value: FloatArray) -> FloatArray:
-        """Return values, shape (R, S), where episodes begin, above the least value, shape (R,)."""
-        least = min(float(self._grid[0]), 0.0) * self._horizon
-        gain: FloatArray = (self._begun * (value - least)).sum(axis=1)
-        return gain
-
-    @cached_property
-    def _begun(self) -> FloatArray:
-        """Where episodes begin, shape (R, S): in states that were left more often than reached."""
-        _, runs, n_states = self._shape
-        counts = np.where(self._chance > _LIKELY, self._count, 0.0)
-        left = self._totals(counts).sum(axis=0)
-        reached = np.bincount(self._columns[self._is_cell], counts, self._n_columns)
-        begun = np.maximum(left - reached[: runs * n_states].reshape(runs, n_states), 0.0)
-        begun += ~begun.any(axis=1, keepdims=True)
-        return begun / begun.sum(axis=1, keepdims=True)
 
     def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return tables of the cells of a run whose probability exceeds 1/2.
@@ -448,8 +415,8 @@ class SparseModel:
         reward: FloatArray,
         free: BoolArray | None = None,
         put_off: BoolArray | None = None,
-    ) -> tuple[IntArray, FloatArray]:
-        """Return greedy policies, shape (R, H, S), and values, shape (R, S), by backward induction.
+    ) -> IntArray:
+        """Return greedy policies, shape (R, H, S), by backward induction.
 
         With several matrices, each row takes its worst value. -1 stands for any free action. At
         postponed steps, free actions are chosen last.
@@ -460,13 +427,10 @@ class SparseModel:
         postponed = None if put_off is None or free is None else (free, put_off)
         worst = self._grid[0] * np.arange(self._horizon, 0, -1)
         discount = 1 - _SOONER / self._horizon
-        policy, value = _induced(
-            matrices, reward, postponed, self._perhaps, worst, discount=discount
-        )
+        policy = _induced(matrices, reward, postponed, self._perhaps, worst, discount=discount)
         if free is not None:
             policy[free[policy, np.arange(runs * n_states)]] = -1
-        policies = policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
-        return policies, value.reshape(runs, n_states)
+        return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
 
 
 def _by_products(
@@ -477,8 +441,8 @@ def _by_products(
     worst: FloatArray,
     *,
     discount: float,
-) -> tuple[IntArray, FloatArray]:
-    """Return the best actions, shape (H, places), and values, by backward induction.
+) -> IntArray:
+    """Return the best actions, shape (H, places), by backward induction.
 
     Parameters
     ----------
@@ -517,7 +481,7 @@ def _by_products(
         np.maximum.reduce(best, axis=1, out=best_of_all, initial=0.0)
         worth[-1] = worst[step]
         worth *= discount
-    return policy, value
+    return policy
 
 
 _induced = Compiled(_by_products, "induced")

@@ -68,9 +68,7 @@ class SparsePSRL(PSRL):
        seventh, if all actions of visited states are known, any of them may still lead to the best
        state, as often as noise could hide. Without noise half of these plans suppose so anyway.
     5. Other plans sample cells with their probability of being filled. An unknown row resembles a
-       known row, and leads to the best state with probability 0.03. After the first seventh the
-       agent follows the deployed policy (6) in place of a sample if it is nearly as good, with a
-       probability that rises from 0 to 1: less and less time is left to use what is found.
+       known row, and leads to the best state with probability 0.03.
     6. The deployed policy, `policy`, is pessimistic and uses cells with probability above 1/2:
        favourable cells must be nearly certain, and unknown rows pay the least for the rest of the
        episode.
@@ -185,11 +183,8 @@ class SparsePSRL(PSRL):
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
         search = np.asarray(~self._model.found & (chance == 0))
         often = np.where(search, _SEARCHING, chance)
-        runs = math.prod(self.batch_shape)
-        explore = self._rng.random(runs) < often
-        late = min(1.0, (self._episode / self.episodes - _EXPLORING) / (1 - _EXPLORING))
-        careful = self._rng.random(runs) < late if late > 0 else None
-        policy, free = self._model.plan(explore, _DOUBT, self._rng, search, careful)
+        explore = self._rng.random(math.prod(self.batch_shape)) < often
+        policy, free = self._model.plan(explore, _DOUBT, self._rng, search)
         # Where no action is free, -1 does not occur, so that any value is valid.
         free |= ~free.any(axis=-1, keepdims=True)
         self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)

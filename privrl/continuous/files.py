@@ -19,7 +19,7 @@ from privrl.continuous.schema import ContinuousSchema
 from privrl.envs.released import checked_statement
 from privrl.files.chosen import MayBeChosen, check_alone
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
-from privrl.files.fixed import read_only
+from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
@@ -40,7 +40,7 @@ def is_continuous(content: bytes) -> bool:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Saved(MayBeChosen, ABC):
+class Saved(MayBeChosen, FixedArrays, ABC):
     """A release in a folder: a page of plain data with a privacy statement, and arrays.
 
     Attributes

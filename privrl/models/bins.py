@@ -12,7 +12,7 @@ The model's file states its own part, as if its schema were public: add what the
 The relation is `ReplaceRecord`, so the number of records is public.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -79,7 +79,8 @@ def discretise(
         then, and the message shows no value of the records.
     """
     rng = as_rng(rng)
-    if not isinstance(bounds, Mapping):
+    pairs = list(bounds.values()) if isinstance(bounds, Mapping) else [None]
+    if not all(isinstance(each, Sequence | np.ndarray) and len(each) == 2 for each in pairs):
         raise ValueError(f"bounds must map columns to (low, high), got {shown(bounds)}.")
     bins = check_count("bins", bins, least=2)
     grid = check_count("grid", grid, least=bins)

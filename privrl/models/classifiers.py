@@ -361,6 +361,7 @@ class SavedClassifier(Saved, Classifier):
     def plain(self) -> dict[str, Any]:
         """Return the same of a fit alone, of a classifier that may be chosen."""
         public: Public = self._public
+        self.check_parameters()  # as whoever reads the file does
         domain = self._domain()
         labels = public.labels if self.classes is None else class_labels(domain, self.classes)
         if repr(Public(domain, labels, self._target())) != repr(public):

@@ -361,7 +361,7 @@ def induced(
     worst: FloatArray,
     *,
     discount: float,
-) -> tuple[IntArray, FloatArray]:
+) -> IntArray:
     """Return what `privrl.agents.sparse_model` finds by products of sparse matrices."""
     policy = np.empty((len(worst), reward.shape[1]), np.int64)
     never = np.zeros(reward.shape, np.bool_), np.zeros(policy.shape, np.bool_)
@@ -372,7 +372,6 @@ def induced(
     pointers = np.append(0, np.cumsum(lengths, dtype=np.int64))
     given: Any = (reward, free, put_off, perhaps, worst)
     tables = (np.require(each, None, ["C", "W"]) for each in given)
-    worth = np.zeros(matrices[0].shape[1])
-    rest: Any = (*tables, discount, worth, policy)
+    rest: Any = (*tables, discount, np.zeros(matrices[0].shape[1]), policy)
     _back(entries, columns, pointers, *rest)
-    return policy, worth[: reward.shape[1]]
+    return policy

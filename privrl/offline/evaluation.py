@@ -324,7 +324,7 @@ def _method(log: LogSpace, discount: float, method: Any) -> Method:
     by_outcome = discount == 1 and log.step_rewards == (0, 0)
     if method is None:
         return "steps"
-    if method not in {"last", "steps"}:
+    if method not in ("last", "steps"):  # a list has no place in a set
         raise ValueError(f"method must be 'last' or 'steps', got {shown(method)}.")
     if method == "last" and not by_outcome:
         raise ValueError(

@@ -81,8 +81,8 @@ def fit_model(
     """
     rng = as_rng(rng)
     # Once: what is left of an iterator after the check is nothing.
-    states = None if state_names is None else tuple(state_names)
-    actions = None if action_names is None else tuple(action_names)
+    states = None if state_names is None else check_labels("state_names", state_names)
+    actions = None if action_names is None else check_labels("action_names", action_names)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
     if uniform and chances is None:

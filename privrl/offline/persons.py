@@ -77,7 +77,7 @@ class Added:
         What an amount of 1 costs: part of a budget for sums, its root for norms.
     most : float or array, shape (n_persons,)
         The largest part of their budget that persons pay here. The amounts of a person who would
-        pay more, or has less left, are scaled down.
+        pay more, or has less left, are scaled down; below 0 it is 0.
     """
 
     person: IntArray
@@ -186,8 +186,8 @@ def pay(
         grains = _summed(where, grains, len(place))
         person, cell = place // n_cells, place % n_cells
     wanted = _sizes(person, grains, left, size)
-    allowed = np.minimum(left, np.asarray(added.most) * whole)
     with np.errstate(all="ignore"):
+        allowed = np.clip(np.nan_to_num(np.asarray(added.most) * whole), 0.0, left)
         part = np.where(wanted > allowed, allowed / wanted, 1.0)
     if size == "norms":
         part = np.sqrt(part)
@@ -195,7 +195,7 @@ def pay(
     part[part < 1] *= 1 - 2.0**-40
     grains = np.trunc(grains * part[person])
     # and nothing if it did all the same: nobody pays what they do not have.
-    grains[(_sizes(person, grains, left, size) > left)[person]] = 0.0
+    grains[~(_sizes(person, grains, left, size) <= left)[person]] = 0.0
     return _summed(cell, grains, n_cells), left - _sizes(person, grains, left, size)
 
 

@@ -23,7 +23,7 @@ from privrl.envs.released import (
 )
 from privrl.files.chosen import MayBeChosen, check_alone, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
-from privrl.files.fixed import read_only
+from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
@@ -57,7 +57,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReleasedPolicy(MayBeChosen, InHtml):
+class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
     """A policy that was released privately, with its privacy statement: public.
 
     Parameters

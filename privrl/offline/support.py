@@ -1,6 +1,6 @@
 """Public facts about the behaviour policy: admissible actions and propensities."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -8,6 +8,8 @@ from privrl.data.logs.log import LogSpace
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_between, check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray
+
+_LEAST: Final = 1e-100
 
 
 def check_support(
@@ -64,6 +66,11 @@ def check_support(
     if not sums or not (chances >= 0).all():
         raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
     followed = chances > 0
+    if (followed & (chances < _LEAST)).any():  # squares of one over them are no numbers
+        raise ValueError(
+            f"behaviour must be chances of 0 or of at least {_LEAST:g}, got "
+            f"{chances[followed].min():g}; write 0 where an action is never taken."
+        )
     if admissible is not None and not (followed & admissible).any(axis=1).all():
         raise ValueError("behaviour must follow an admissible action at least in every state.")
     allowed = followed if admissible is None else admissible & followed

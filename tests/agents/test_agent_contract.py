@@ -631,6 +631,16 @@ def test_a_relation_about_shorter_episodes_is_refused() -> None:
         learner.observe(Transition(0, 0, 0.0, 0))
 
 
+def test_rows_of_a_stack_are_runs_and_not_states() -> None:
+    """A single run of two states took two samplers, a state each, and had no statement."""
+    pair = stack([Diffuse(weight=0.1), Diffuse(weight=0.2)])
+    nothing = KnownRewards(np.zeros((2, 1)))
+    for wrong in ((), (3,), (1, 2)):
+        with pytest.raises(ValueError, match="batch_shape must begin with 2"):
+            agent_of(PSRL, 2, 1, 3, sampler=pair, rewards=nothing, batch_shape=wrong)
+    agent_of(PSRL, 2, 1, 3, sampler=pair, rewards=nothing, batch_shape=(2, 5))
+
+
 class _SaysMore(ReplaceEpisode):
     horizon = property(lambda self: 9, lambda self, value: None)
 

@@ -680,39 +680,6 @@ def test_who_searches_doubts_what_is_known_once_all_is(deviation: float) -> None
     assert anyway == 0 if deviation else 0.2 < anyway < 0.8
 
 
-def test_episodes_begin_in_states_that_were_left_more_often_than_reached() -> None:
-    """Of 100 episodes 75 begin in state 0 and 25 in state 1; of the second run nothing is known."""
-    counts = np.zeros((2, 3, 1, 4))
-    counts[0, 0, 0, 1], counts[0, 1, 0, [1, 2]], counts[0, 2, 0, 3] = 75, [300, 100], 100
-    begun = believed(counts, np.zeros((3, 1)))._begun
-    np.testing.assert_allclose(begun, [[0.75, 0.25, 0], [1 / 3, 1 / 3, 1 / 3]])
-
-
-@pytest.mark.parametrize(("sure", "followed"), [(0.8, True), (0.6, False)])
-@pytest.mark.parametrize("low", [0.0, -1.0])
-def test_a_careful_run_follows_what_is_deployed_if_it_is_nearly_as_good(
-    sure: float, followed: bool, low: float
-) -> None:
-    """Action 0 surely pays 0.8 or 0.6 of the range, action 1 all of it, if noise does not mislead.
-
-    A sample takes action 1 in at least 0.8 of cases, those who explore always.
-    """
-    reward = low + (1 - low) * np.array([[sure, 1.0]])
-    model = believed(np.full((3, 1, 2, 1), MANY), reward, low=low)
-    model._chance_paid[1] *= 0.6  # likely, but no pessimist relies on it
-    explore, careful = np.array([False, False, True]), np.array([True, False, True])
-    deployed = model.mean_plan()
-    assert (deployed == 0).all()
-    taken = []
-    for seed in range(40):
-        policy, _ = model.plan(explore, TINY, rng(seed), None, careful)
-        taken.append((policy == 0).all(axis=(1, 2)))
-    often = np.mean(taken, axis=0)
-    assert (often[0] == 1) if followed else (often[0] < 0.5)
-    assert often[1] < 0.5
-    assert often[2] < 0.5
-
-
 @pytest.mark.parametrize("deviation", [0.0, 1e-3])
 def test_without_noise_the_best_state_is_one_that_was_seen(deviation: float) -> None:
     """Of three states one was never seen: all of its actions may pay the most, for ever.

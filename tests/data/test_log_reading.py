@@ -291,7 +291,8 @@ def test_numbers_of_persons_that_short_floats_cannot_hold_are_no_names(bits, exa
     arrow = pa.table({name: held if name == "who" else list(table[name]) for name in table})
     tables = [table, arrow, table.assign(who=pd.Series(held, dtype=pd.ArrowDtype(held.type)))]
     if bits == 32:
-        other = (table.astype({"who": kind}) for kind in ("Float32", "category"))
+        kinds = ("Float32", "category", pd.SparseDtype("float32", math.nan))
+        other = (table.astype({"who": kind}) for kind in kinds)
         tables += [pl.from_arrow(arrow), *other]
     assert [read_log(each, SCHEMA).n_persons for each in tables] == [1] * len(tables)
 

@@ -226,6 +226,34 @@ def test_no_class_keeps_an_array_or_list_of_its_caller(
 
 
 @pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
+def test_no_array_can_be_written_to_in_a_copy_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pickles and deep copies forget that arrays are read-only."""
+    monkeypatch.chdir(tmp_path)
+    writable, copies = [], 0
+    things = made()
+    released = (calls.table()[each] for each in ("histogram", "fit_continuous_model"))
+    things |= {each.function.__name__: each.function(**each.given()) for each in released}
+    for name, thing in things.items():
+        arrays = [each for each, value in vars(thing).items() if _is_read_only(value)]
+        for copied in (lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy) if arrays else ():
+            try:
+                again = copied(thing)
+            except (TypeError, ValueError, AttributeError, pickle.PicklingError):  # refused
+                continue
+            copies += 1
+            kept = [each for each in arrays if each in vars(again)]  # or made when asked for
+            writable += [f"{name}.{each}" for each in kept if vars(again)[each].flags.writeable]
+    assert copies > 10
+    assert not writable
+
+
+def _is_read_only(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.size > 0 and not value.flags.writeable
+
+
+@pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
 def test_no_statement_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy with another epsilon in its guarantee was saved as such, and shared."""
     monkeypatch.chdir(tmp_path)

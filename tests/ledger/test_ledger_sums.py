@@ -157,7 +157,7 @@ def test_a_network_that_chooses_its_edges_alone_may_spend_a_whole_budget(book: L
     accountant = book.accountant("d", UNIT, delta=1e-5)
     net = model.fit(frame, 5, accountant=accountant)
     assert isinstance(net.cost, Together)
-    assert len(net.cost.parts) == 3
+    assert len(net.cost.parts) == 4  # tables, two parents and a pair
     assert 0.99 < accountant.epsilon(1e-5) <= 1.0
     with pytest.raises(BudgetExceeded):
         model.fit(frame, 6, accountant=accountant)

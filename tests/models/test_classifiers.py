@@ -267,6 +267,19 @@ def test_the_order_of_given_classes_changes_nothing_but_the_file(kind: Any) -> N
     np.testing.assert_array_equal(*(model.predict_proba(frame) for model in made))
 
 
+def test_a_model_that_nobody_could_read_is_not_saved() -> None:
+    """A parameter that was changed after the fit went into the file, which was then refused."""
+    X, y = records()
+    model = PrivateNaiveBayes(bounds=(0, 1), classes=[0, 1], epsilon=1).fit(X, y)
+    for name, value in (("alpha", 3.0), ("temperature", -1.0), ("shares", "none")):
+        before = getattr(model, name)
+        setattr(model, name, value)
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            model.to_dict()
+        setattr(model, name, before)
+    assert model.to_dict()
+
+
 def test_a_model_is_saved_with_the_classes_of_its_fit() -> None:
     X, y = records()
     model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], epsilon=1).fit(X, y)

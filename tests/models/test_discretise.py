@@ -87,6 +87,9 @@ def test_one_record():
         ({"table": frame().assign(age="secret")}, "'age'"),
         ({"table": frame().assign(age=np.nan)}, "'age'"),
         ({"table": [1, 2]}, "frame must be"),
+        ({"bounds": {"age": (0, 50, 100)}}, r"bounds must map columns to \(low, high\)"),
+        ({"bounds": {"age": 5}}, "bounds must map"),
+        ({"bounds": (0, 100)}, "bounds must map"),
     ],
 )
 def test_bad_arguments_cost_nothing_and_show_no_value(change, message):

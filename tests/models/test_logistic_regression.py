@@ -29,6 +29,7 @@ from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, who
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.slopes import shortened_products
 from privrl.models.logistic_regression.training import Start
+from privrl.models.naive_bayes.classifier import PrintedNaiveBayes
 from privrl.numerics.randomness import SECRET, SEEDED
 
 SIZES = [3, 2, 4]
@@ -316,6 +317,9 @@ def test_it_is_for_one_relation_and_says_so():
 
 
 def test_what_is_no_naive_bayes_to_begin_with_is_refused():
+    printed = PrintedNaiveBayes(SIZES, classes=[0, 1], target=TARGET, mechanism="dkl")
+    with pytest.raises(ValueError, match="must not be what the paper prints"):
+        made().fit(*records(), naive_bayes=printed.fit(*records()))
     with pytest.raises(ValueError, match="must be a PrivateNaiveBayes, got int"):
         made().fit(*records(), naive_bayes=3)
     naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET)

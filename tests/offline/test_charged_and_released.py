@@ -268,6 +268,33 @@ def test_what_is_public_of_a_log_is_kept_as_plain_numbers() -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("least", [5e-324, 1e-310, 1e-101])
+def test_chances_that_cannot_be_divided_by_are_refused_before_the_charge(least: float) -> None:
+    """One over the square of a chance was no float."""
+    steps = {"state": np.zeros(9, np.intp), "action": np.arange(9) % 2, "reward": np.ones(9)}
+    log = Log(
+        n_states=1, n_actions=2, outcomes=("a",), outcome_rewards=(1.0,), step_rewards=(0.0, 0.0),
+        most_steps=1, most_episodes=1, **steps, next_state=np.ones(9, np.intp),
+        episode_starts=np.arange(10), person_starts=np.arange(10),
+    )  # fmt: skip
+    spent = RdpAccountant()
+    given: dict[str, Any] = {"epsilon": 5.0, "behaviour": [[least, 1.0]], "accountant": spent}
+    for call in (fit_policy, fit_model):
+        with pytest.raises(ValueError, match="behaviour must be chances of 0 or of at least"):
+            call(log, **given)
+    with pytest.raises(ValueError, match="behaviour must be chances of 0 or of at least"):
+        evaluate_policy(log, np.zeros(1, int), **given)
+    for names in ("ab", 5):
+        with pytest.raises(ValueError, match="action_names must be a list of texts"):
+            fit_model(log, epsilon=1.0, accountant=spent, action_names=names)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="method must be"):
+        evaluate_policy(
+            log, np.zeros(1, int), epsilon=1.0, behaviour=[[0.5, 0.5]], accountant=spent,
+            method=["last"],
+        )  # type: ignore[arg-type] # fmt: skip
+    assert spent.relation is None
+
+
 def test_tables_and_plans_that_no_memory_holds_are_refused_before() -> None:
     spent = RdpAccountant()
     given = {"outcomes": ("a",), "outcome_rewards": (1.0,), "step_rewards": (0.0, 0.0)}

@@ -225,6 +225,25 @@ def test_a_share_is_of_the_budget() -> None:
         np.testing.assert_allclose(summed([[(0, 1.0)]], 1, cost, most=0.25), through, atol=1e-6)
 
 
+@both
+@pytest.mark.parametrize("amount", [1.0, -1e300, math.nan, math.inf])
+@pytest.mark.parametrize("unit", [1.0, -1.0, math.nan, math.inf, 5e-324])
+@pytest.mark.parametrize("most", [-1.0, -math.inf, math.nan, math.inf, 0.0, -5e-324])
+def test_no_most_or_unit_gives_more_than_a_budget(
+    cost: Any, amount: float, unit: float, most: float
+) -> None:
+    """What was left was no number after a negative most, and all that came later was free."""
+    stream, seen = stream_of(1, cost), Seen(0.0)
+    nobody = np.zeros(1, np.intp)
+    with releases.watched_by(seen):
+        for cell, each in ((0, amount), (1, 7.0)):
+            own = {"unit": unit, "most": most} if cell == 0 else {}
+            stream.update(says(nobody, nobody + cell, np.array([each]), **own), 2)
+    inside = np.abs(seen.data)
+    assert (inside**2 if cost is GAUSSIAN else inside).sum() <= 1
+    assert 0 <= left_of(stream)[0] <= 1
+
+
 def test_each_has_their_own_unit() -> None:
     people = [[(0, 0.5)], [(1, 0.5)]]
     np.testing.assert_array_equal(summed(people, 2, unit=np.array([0.5, 0.25])), [0.25, 0.125])

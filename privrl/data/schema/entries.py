@@ -231,7 +231,8 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
 
 def exact_of(dtype: Any) -> float:
     """Return below which size a type of floats keeps all whole numbers apart, as 64 bits do."""
-    return {2: 2.0**11, 4: 2.0**24}.get(dtype.itemsize if dtype.kind == "f" else 0, 2.0**53)
+    held = getattr(dtype, "subtype", dtype)  # of a sparse column
+    return {2: 2.0**11, 4: 2.0**24}.get(held.itemsize if dtype.kind == "f" else 0, 2.0**53)
 
 
 def _texts(column: "pd.Series[Any]") -> NDArray[Any]:

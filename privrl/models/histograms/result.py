@@ -14,6 +14,7 @@ from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.chosen import MayBeChosen, check_alone
+from privrl.files.fixed import FixedArrays
 from privrl.files.html import table
 from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
@@ -61,7 +62,7 @@ _BAR = 30  # characters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateHistogram(MayBeChosen, Saved):
+class PrivateHistogram(MayBeChosen, FixedArrays, Saved):
     """A histogram as it was released; everything about it is free from here on.
 
     What `histogram` returns makes its estimates when they are first asked for, which takes some

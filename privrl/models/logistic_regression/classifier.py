@@ -186,6 +186,10 @@ class PrivateLogisticRegression(SavedClassifier):
             return PrivateNaiveBayes()
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         check_is_fitted(naive_bayes, "temperature_")
+        if naive_bayes._by_value:  # a file would be read as one of the other classifier
+            raise ValueError(
+                "naive_bayes must not be what the paper prints; fit PrivateNaiveBayes."
+            )
         if chosen_by(naive_bayes) is not None:  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
