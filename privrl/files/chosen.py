@@ -4,9 +4,10 @@ A file or statement of one has to state the selection: its own release cost less
 marks its result with what it was, which copies, pickles and ``dataclasses.replace`` keep.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import FunctionType, ModuleType
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 
 from privrl.files.fixed import FixedArrays, read_only
@@ -63,21 +64,35 @@ def _marked(thing: object, by: Selection) -> list[tuple[object, Selection]]:
     """Mark a thing if it may have a statement, and return its parts, which may have their own."""
     inside = getattr(thing, "__dict__", {})
     parts: Iterable[object] = inside.values()
-    if isinstance(thing, dict):
-        parts = thing.values()
-    elif isinstance(thing, tuple | list | set | frozenset):
+    if isinstance(thing, dict | MappingProxyType):
+        parts = [*thing, *thing.values()]
+    elif isinstance(thing, tuple | list | set | frozenset | deque):
         parts = thing
+    elif _holds_objects(thing):
+        parts = thing.tolist()  # type: ignore[attr-defined] # it is an array, or of pandas
     elif isinstance(thing, type | ModuleType | FunctionType):
         parts = ()
     else:
-        if is_dataclass(thing):  # it may have slots
-            parts = [*(getattr(thing, each.name, None) for each in fields(thing)), *parts]
+        parts = [*(getattr(thing, name, None) for name in _slots(thing)), *parts]
         if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
             inside[MARK] = by
             inside.update({name: _with_caveat(inside[name]) for name in _STATED if name in inside})
         if inside.get("_is_begun_before") is False:  # what it began with was paid with it
             by = replace(by, paid=None)
     return [(part, by) for part in parts]
+
+
+def _holds_objects(thing: object) -> bool:
+    package, _, _ = type(thing).__module__.partition(".")
+    kind = getattr(thing, "dtype", None) if package in ("numpy", "pandas") else None
+    return getattr(kind, "kind", "") == "O"
+
+
+def _slots(thing: object) -> Iterator[str]:
+    """Yield the names of attributes that are not in ``__dict__``."""
+    for kind in type(thing).__mro__:
+        own = vars(kind).get("__slots__", ())
+        yield from (own,) if isinstance(own, str) else own
 
 
 def _with_caveat(statement: Any) -> Any:

@@ -3,10 +3,11 @@
 import copy
 import json
 import pickle
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -438,7 +439,20 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("held", ["subclass", "pipeline", "set", "namespace"])
+class _Slot:
+    __slots__ = ("model",)
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        *("subclass", "pipeline", "set", "namespace", "key", "view", "deque", "slot"),
+        *("array", "series"),
+    ],
+)
 def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
     held: str, tmp_path: Path
 ) -> None:
@@ -457,6 +471,12 @@ def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
             "pipeline": lambda: Pipeline([("model", made)]),
             "set": lambda: {made},
             "namespace": lambda: SimpleNamespace(model=made),
+            "key": lambda: {made: "a"},
+            "view": lambda: MappingProxyType({"a": made}),
+            "deque": lambda: deque([made]),
+            "slot": lambda: _Slot(made),
+            "array": lambda: np.array([made], object),
+            "series": lambda: pd.Series([made]),
         }
         kept.append(made)
         return holders[held](), 0.0
