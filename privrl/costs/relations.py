@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
+from unicodedata import category, normalize
 
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
@@ -210,7 +211,8 @@ def check_name(relation: object) -> Relation:
     if (steps := steps_of(relation)) is not None:
         known = (ReplaceEpisode(steps),)
     for each in known:
-        if relation.name == each.name and _definition(relation) != _definition(each):
+        alike = _spelled(relation.name) == each.name
+        if alike and _definition(relation)[1:] != _definition(each)[1:]:
             raise ValueError(
                 f"relation must have a name of its own if its changes are, got "
                 f"{shown(relation.name)}, which is {type(each).__name__}'s: a statement has the "
@@ -221,8 +223,14 @@ def check_name(relation: object) -> Relation:
 
 def steps_of(relation: Relation) -> int | None:
     """Return how many steps the episode has that a relation of such a name replaces, else None."""
-    found = _EPISODE.fullmatch(relation.name)
+    found = _EPISODE.fullmatch(_spelled(relation.name))
     return None if found is None else int(found[1])
+
+
+def _spelled(name: str) -> str:
+    """Return a name in the spelling of the built-in ones, which readers would take it for."""
+    seen = "".join(each for each in normalize("NFKC", name) if category(each) != "Cf")
+    return re.sub(r"(?<=of )0+(?=\d)", "", " ".join(seen.split()).casefold())
 
 
 def _definition(relation: Relation) -> list[object]:

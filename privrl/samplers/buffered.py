@@ -7,8 +7,9 @@ McMahan, Pillutla, Steinke and Thakurta, *Efficient and near-optimal noise gener
 differential privacy*, 2024, who call it a buffered linear Toeplitz matrix).
 
 The norm of C is that of its first column, and later columns are shorter. The last sum spends what
-they leave: its row of C fills every column up to that norm. No other sum has more noise, and of 40
-the last one has a quarter less (a deviation of 1.66 for 2.25).
+they leave: its row of C fills every column up to that norm. Other sums have the noise of the
+Toeplitz factors, and the last of 40 has a quarter less than it would (a deviation of 1.66 for
+2.24).
 """
 
 import math

@@ -229,6 +229,15 @@ def test_a_builtin_name_stands_for_the_builtin_changes() -> None:
         for fewer in ({**tables, "rewards": [(0.1,)]}, {"transitions": tables["transitions"]}):
             with pytest.raises(ValueError, match=f"which is {type(known).__name__}'s"):
                 relations.check_name(relations.Relation(known.name, fewer))
+        for spelled in (
+            f"{known.name} ",
+            known.name.upper(),
+            known.name.replace(" ", "\u00a0\u200b"),
+            f"{known.name}\n",
+            known.name.replace("of 4", "of 04"),
+        ):
+            with pytest.raises(ValueError, match=f"which is {type(known).__name__}'s"):
+                relations.check_name(relations.Relation(spelled, {"rewards": [(0.1,)]}))
         relations.check_name(relations.Relation("mine", {"rewards": [(0.1,)]}))
 
 
