@@ -249,7 +249,7 @@ def draws_needed(
         check_between(name, value, 0, 1)
     claimed, needed = law.parameters, 1
     others = law.wrong(error)
-    reach = math.log((len(others) + 2) / false_alarm)
+    reach = math.log(len(others) + 2) - math.log(false_alarm)
     weights = np.linspace(0, 1, 101)[1:-1]
     for name, other in others.items():
         ends = law.log_normaliser(other), law.log_normaliser(claimed)

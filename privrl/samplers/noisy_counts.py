@@ -19,7 +19,6 @@ distance (Smith and Thakurta, *Fully adaptive composition for Gaussian different
 """
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Self
 
@@ -32,7 +31,7 @@ from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost, largest_square
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep, check_relation
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_positive, check_rng, plain_array
+from privrl.numerics.checks import check_finite, check_positive, check_rng, plain_array
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidOnce, PaidSampler, check_batch, frozen, lead
@@ -436,13 +435,10 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
 
 
 def _check_threshold(threshold: float) -> float:
-    if isinstance(threshold, np.floating):
-        threshold = threshold.item()  # else a short one warns that the largest float is too large
-    if not 0 <= threshold <= sys.float_info.max:
-        raise ValueError(
-            f"threshold must be >= 0 and finite, got {shown(threshold)}; 1.5 is usual."
-        )
-    return float(threshold)
+    value = check_finite("threshold", threshold, "1.5 is usual")
+    if value < 0:
+        raise ValueError(f"threshold must be >= 0, got {shown(threshold)}; 1.5 is usual.")
+    return value
 
 
 _MOST_ROUNDED = 1 / 16

@@ -107,6 +107,10 @@ def test_so_many_draws_are_nearly_needed(power: float) -> None:
     assert stats.chi2.cdf(limit / (1 - error) ** 2, n) > power
 
 
+def test_a_rate_of_false_alarms_may_be_as_small_as_floats() -> None:
+    assert laws.draws_needed(laws.GaussianLaw(sigma=1.0), false_alarm=5e-324) > 1000
+
+
 def test_draws_needed_grow_as_the_error_shrinks_and_not_with_epsilon() -> None:
     """As one over its square; the size of the noise does not matter."""
     needed = [laws.draws_needed(laws.GaussianLaw(sigma=1.0), error=e) for e in (0.01, 0.1)]

@@ -334,6 +334,7 @@ def test_exact_counts_claim_nothing() -> None:
         ({"table": "prices"}, "table must be one of"),
         ({"threshold": -1.0}, "threshold must be"),
         ({"threshold": math.nan}, "threshold must be"),
+        ({"threshold": np.zeros((1, 1), np.float16)}, "threshold must be"),
         ({"threshold": 10**400}, "threshold must be"),
     ],
 )
