@@ -8,7 +8,7 @@ import copy
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -82,7 +82,7 @@ def _places(data: Any) -> list[tuple[Any, Any]]:
 
 def _own(data: Any) -> Any:
     """Return a copy whose tables and lists can be changed, also where those of data cannot."""
-    if isinstance(data, dict):
+    if isinstance(data, Mapping):  # a read-only view of one cannot be copied
         return {key: _own(each) for key, each in data.items()}
     return list(map(_own, data)) if isinstance(data, list) else copy.deepcopy(data)
 
