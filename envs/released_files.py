@@ -311,7 +311,7 @@ class _Tables:
 
     def read(self, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
         """Return an array of that shape and kind; nothing else is read."""
-        if name not in self._left:
+        if name not in self._left or f"{name}.npy" not in self._archive.namelist():
             raise ValueError(
                 f"must hold the array {shown(name)}, got {listed(sorted(self.names))}."
             )

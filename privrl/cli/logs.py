@@ -230,7 +230,8 @@ def _table(option: str, path: Path) -> "NDArray[Any]":
         table = np.array(_rows(content)) if ending == ".csv" else _array(content)
     except Exception:  # whatever NumPy raises of a file that is none
         table = None
-    if table is None or table.ndim != 2 or table.dtype.kind not in "biuf":
+    # An entry of an archive that is no array is bytes.
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "biuf":
         raise ValueError(
             f"{option} must be a table of numbers, a row for each state and no header, and "
             f"{path.name} is none."

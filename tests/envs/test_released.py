@@ -332,6 +332,21 @@ def test_what_is_written_is_plain(tmp_path):
         )
 
 
+def test_a_table_whose_entry_has_another_ending_is_refused(tmp_path):
+    """NumPy lists it under the same name."""
+    save_released(tmp_path, model())
+    with zipfile.ZipFile(tmp_path / "tables.npz") as file:
+        entries = {name.replace("start.npy", "start"): file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(tmp_path / "tables.npz", "w") as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    page = json.loads((tmp_path / "model.json").read_text())
+    page["tables_sha256"] = hashlib.sha256((tmp_path / "tables.npz").read_bytes()).hexdigest()
+    (tmp_path / "model.json").write_text(json.dumps(page))
+    with pytest.raises(ValueError, match=r"tables\.npz: must hold the array 'start'"):
+        load_released(tmp_path)
+
+
 def test_two_halves_of_different_models_are_refused(tmp_path):
     """As after a crash between the two, whichever came first."""
     one, other = tmp_path / "one", tmp_path / "other"

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +437,7 @@ BAD = [
     (["--behaviour", "half.csv"], "behaviour must be chances of shape (6, 3)"),
     (["--behaviour", "two.npz"], "no header"),
     (["--behaviour", "pickle.npy"], "no header"),
+    (["--behaviour", "bytes.npz"], "no header"),
     (["--out", "visits.csv"], "out must be a folder"),
     (["--schema", "outcomes.toml"], "a line can show"),
     (["--workers", "0"], "workers must be"),
@@ -536,6 +538,8 @@ def invalidate(folder: Path) -> None:
     (folder / "empty").mkdir()
     np.savez(folder / "two.npz", a=np.ones(3), b=np.ones(3))
     np.save(folder / "pickle.npy", np.array([{}]), allow_pickle=True)
+    with zipfile.ZipFile(folder / "bytes.npz", "w") as archive:
+        archive.writestr("table", b"no array")
     given = {name: getattr(SCHEMA, name) for name in SCHEMA.__dataclass_fields__}
     for name, changes in {
         "outcomes": {"outcomes": ("well", "de\nad")},
