@@ -144,20 +144,20 @@ class PrivateLogisticRegression(SavedClassifier):
             tables, measured, counted = None, False, []
         cost = planned.cost(tables)
 
-        def learn(rng: np.random.Generator) -> dict[str, Any]:
-            return _learned(
+        def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
+            learned, counts = _learned(
                 begun, records, planned, tables, rng, counted=counted, measured=measured
             )
+            before = naive_bayes is not None
+            own._become(records, cost_=cost, _is_begun_before=before, **learned)
+            self._take(own, accountant)
+            if not before:  # both were charged as one
+                vars(self.naive_bayes_).update(_trial=self._trial)
+            return counts
 
-        learned = Release(accountant, cost, learn, rng).make()
-        counts = learned.pop("counts")
-        before = naive_bayes is not None
-        own._become(records, cost_=cost, _is_begun_before=before, **learned)
-        self._take(own, accountant)
-        if not before:  # both were charged as one
-            vars(self.naive_bayes_).update(_trial=self._trial)
-        if counts is not None:
-            learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
+        counts = Release(accountant, cost, learn, rng).make()
+        if counts:
+            self.naive_bayes_.warn_of_others(counts[1 : len(sizes) + 1])
         return self
 
     @classmethod
@@ -264,12 +264,12 @@ def _learned(
     *,
     counted: Sequence[FloatArray],
     measured: bool,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], tuple[ReleasedTable, ...]]:
     """Make the charged releases, and return the attributes and naive Bayes' counts.
 
     Without tables, naive Bayes was released before.
     """
-    counts: tuple[ReleasedTable, ...] | None = None
+    counts: tuple[ReleasedTable, ...] = ()
     if tables is not None:
         counts = begun._learn_tables(records, counted, tables, rng, measured=measured)
         if not measured:
@@ -284,7 +284,7 @@ def _learned(
         intercept=log_prior - log_prior.mean(),
         sizes=sizes,
         n_records=records.n_records,
-        tables=None if counts is None else counts[: len(sizes) + 1],
+        tables=counts[: len(sizes) + 1] or None,
         deviations=np.zeros(len(sizes) + records.labels.size),
     )
     data = records.columns, records.numbers
@@ -295,14 +295,14 @@ def _learned(
         candidates = descend(*data, start, planned, rng)
         cells = records.columns + start.starts[:, None]
         found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
-    return {
-        "counts": counts,
+    learned = {
         "naive_bayes_": begun,
         "n_steps_": planned.scores.number + planned.weights.number,
         # What is seeded of it can be undone.
         "randomness_": begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
         **_attributes(found, start),
     }
+    return learned, counts
 
 
 def _attributes(found: Candidate, start: Start) -> dict[str, Any]:

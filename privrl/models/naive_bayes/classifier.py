@@ -178,10 +178,11 @@ class PrivateNaiveBayes(SavedClassifier):
         counts = own._counted(records)  # may fail, on a cluster: before the charge
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
-            return own._learn_tables(records, counts, whole, rng, measured=measured)
+            released = own._learn_tables(records, counts, whole, rng, measured=measured)
+            self._take(own, accountant)
+            return released
 
         released = Release(accountant, whole.cost, learn, rng).make()
-        self._take(own, accountant)
         self.warn_of_others(released[1:])
         return self
 
