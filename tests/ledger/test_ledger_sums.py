@@ -34,7 +34,7 @@ from privrl.costs import (
 )
 from privrl.costs.base import BatchCost, NoPrivacy, Together, pure_ratio
 from privrl.costs.noise import LaplaceCost
-from privrl.costs.relations import AddRemovePerson
+from privrl.costs.relations import NORMS, AddRemovePerson, relation_of_moments
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.mechanisms import GaussianMechanism
@@ -313,6 +313,21 @@ def test_agents_for_tables_and_for_numbers_share_a_budget(book: Ledger) -> None:
         second.learn()
     (account,) = book.accounts()
     assert account.total.releases == 1
+
+
+def test_definitions_of_one_name_share_its_budget(book: Ledger) -> None:
+    """A replaced step changes tables and moments: each definition had the whole budget."""
+    step, moments = ReplaceStep(), relation_of_moments(ReplaceStep())
+    of_tables = GaussianCost(sigma=10 * 6**0.5, relation=step)
+    of_moments = GaussianCost(sigma=10 * 8**0.5, relation=moments, table=NORMS)
+    book.set_budget("d", Budget(1.0, 1e-5), step)
+    book.accountant("d").compose(of_moments)
+    book.accountant("d").compose(of_tables, 2)
+    with pytest.raises(BudgetExceeded):
+        book.accountant("d").compose(of_tables, 3)
+    (account,) = book.accounts()
+    assert account.total.releases == 3
+    assert book.account("d", step) == book.account("d", moments) == account
 
 
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
