@@ -14,7 +14,6 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -94,9 +93,9 @@ def _parts(thing: Any) -> Sequence[object]:
     return gc.get_referents(thing)
 
 
-@lru_cache
 def _is_array(kind: type) -> bool:
-    return any(each.__module__ == "numpy" and each.__name__ == "ndarray" for each in kind.__mro__)
+    numpy = sys.modules.get("numpy")  # whoever has none has no arrays
+    return numpy is not None and issubclass(kind, numpy.ndarray)
 
 
 def _is_imported(thing: Any) -> bool:
