@@ -270,9 +270,9 @@ def pays_on_arrival(env: Playable) -> bool | None:
     """
     if isinstance(env, TabularMDP):
         return env.reward.ndim == 3
-    bare = env.unwrapped
     if isinstance(env, VectorEnv):
-        return None if is_overridden(bare) else _any_pays(bare)
+        return None if is_overridden(env.unwrapped) else _any_pays(env.unwrapped)
+    bare = env.unwrapped
     table = getattr(bare, "P", None)
     if table is None or is_overridden(bare):
         declared = _declared(bare, "arrival_rewards")
