@@ -431,9 +431,10 @@ class ContinuousAgent:
         (seen,) = made
         try:
             self._draws += 1
-            self._belief = self._belief.after(
-                seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
-            )
+            with np.errstate(all="ignore"):  # as the draw
+                self._belief = self._belief.after(
+                    seen.matrix, seen.counts, seen.noise, by_episode=self._by_episode
+                )
         except BaseException as error:
             error.add_note("The budget was charged for this release, and it is lost.")
             raise

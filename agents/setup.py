@@ -175,7 +175,7 @@ class TabularSetup:
                 f"got {self.batch_shape}."
             )
         relation = check_name(cost.relation)
-        by_name = steps_of(relation)  # a relation of any class may have that name
+        by_name = steps_of(relation.name)  # a relation of any class may have that name
         lengths = [] if by_name is None else [by_name]
         lengths += [relation.horizon] if isinstance(relation, ReplaceEpisode) else []
         if any(length < self.horizon for length in lengths):

@@ -318,7 +318,8 @@ class TabularAgent(Checkpointed, ABC):
         self._draws += 1
         self._released, self._policy = (transition, reward), None
         self._half_done = None
-        self._follow(self._plan(transition, reward))
+        with np.errstate(all="ignore"):  # as the draw: a plan that raised would lose it
+            self._follow(self._plan(transition, reward))
 
     def _will_pay(self, cost: Cost | None) -> None:
         """Record the cost of a draw before it is charged.

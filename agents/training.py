@@ -479,7 +479,8 @@ def _check_arrival(agent: TabularAgent, env: Playable) -> None:
     raise ValueError(
         f"nothing shows that rewards of {env} do not depend on the state that is arrived in, and "
         "the agent's relation does not cover those that do; make it with arrival_rewards=True, or "
-        "give the environment an attribute arrival_rewards = False if you know that they do not."
+        "give the class of its step an attribute arrival_rewards = False if you know that they do "
+        "not."
     )
 
 

@@ -22,7 +22,7 @@ from privrl._registration import LONGEST_HAND
 from privrl.envs.minigrid import Position
 from privrl.envs.ranges import Ranged
 from privrl.envs.tabular import TabularMDP
-from privrl.envs.toy_text import episode_limit
+from privrl.envs.toy_text import episode_limit, is_overridden, owners
 from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange, clipped
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
@@ -128,7 +128,8 @@ def public_facts(
     env : gymnasium.Env
         What is not declared is taken at its most general: episodes can terminate, and rewards are
         paid on arrival, unless its tables ``P`` show that they do not or it has an attribute
-        ``arrival_rewards = False``.
+        ``arrival_rewards = False``. Those of a class whose ``step`` a subclass redefines are not
+        believed.
     horizon : int, optional
         By default the limit after which it ends episodes (`episode_limit`), what is `WELL_KNOWN`,
         or 100.
@@ -222,7 +223,8 @@ def _range(env: gym.Env[Any, Any], outcomes: list[Outcome] | None) -> Range:
 
 def _well_known(env: gym.Env[Any, Any]) -> WellKnown | None:
     name = env.spec.id if env.spec else ""
-    return WELL_KNOWN.get(name) if rewards_hold(env) else None
+    held = rewards_hold(env) and not is_overridden(env.unwrapped)
+    return WELL_KNOWN.get(name) if held else None
 
 
 def _range_of(known: WellKnown, env: gym.Env[Any, Any]) -> Range:
@@ -269,10 +271,11 @@ def pays_on_arrival(env: Playable) -> bool | None:
     if isinstance(env, TabularMDP):
         return env.reward.ndim == 3
     if isinstance(env, VectorEnv):
-        return _any_pays(env.unwrapped)
-    table = getattr(env.unwrapped, "P", None)
-    if table is None:
-        declared = getattr(env.unwrapped, "arrival_rewards", None)
+        return None if is_overridden(env.unwrapped) else _any_pays(env.unwrapped)
+    bare = env.unwrapped
+    table = getattr(bare, "P", None)
+    if table is None or is_overridden(bare):
+        declared = _declared(bare, "arrival_rewards")
         return declared if isinstance(declared, bool) else None
     return any(
         len({paid for _, _, paid, _ in outcomes}) > 1
@@ -318,7 +321,9 @@ def tables_hold(env: gym.Env[Any, Any]) -> bool:
         if not _changes_nothing(env):
             return False
         env = env.env
-    return getattr(env, "P", None) is not None and not _is_patched(env)
+    if getattr(env, "P", None) is None:
+        return False
+    return not (_is_patched(env) or is_overridden(env))
 
 
 def _changes_nothing(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
@@ -343,6 +348,15 @@ def _renumbers(env: gym.Wrapper[Any, Any, Any, Any]) -> bool:
 def _is_patched(env: Playable) -> bool:
     """Return whether an object has methods in place of its class's, which may do anything."""
     return not {"step", "reset"}.isdisjoint(vars(env))
+
+
+def _declared(env: gym.Env[Any, Any], name: str) -> Any:
+    """Return an attribute, if who declares it knows how the environment plays."""
+    if is_overridden(env):
+        kinds = type(env).__mro__
+        after = kinds[: kinds.index(owners(env)[0]) + 1]
+        return next((vars(kind)[name] for kind in after if name in vars(kind)), None)
+    return getattr(env, name, None)
 
 
 def rows_of(table: Any) -> list[list[Outcome]]:

@@ -36,7 +36,7 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
     Raises
     ------
     ValueError
-        If the environment carries no such tables.
+        If the environment carries no such tables, or plays otherwise than the class that has them.
     """
     table = getattr(env.unwrapped, "P", None)
     start = getattr(env.unwrapped, "initial_state_distrib", None)
@@ -45,6 +45,11 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
             "env must carry its tables as P and initial_state_distrib, as Gymnasium's toy_text "
             f"environments do, got {env}; build a TabularMDP from arrays instead, or train in it "
             "budget by budget (privrl train)."
+        )
+    if is_overridden(env.unwrapped):
+        raise ValueError(
+            f"env must play by its tables, but {type(env.unwrapped).__name__} redefines step or "
+            "reset of the class that has them; build a TabularMDP from arrays instead."
         )
     end, n_actions = len(table), len(table[0])
     resting = {s for s in range(end) if _rests(table[s], s, n_actions)}
@@ -65,6 +70,21 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
     least = np.where(transition > 0, reward, np.inf).min(axis=-1)
     most = np.where(transition > 0, reward, -np.inf).max(axis=-1)
     return transition, least if (least == most).all() else reward, start
+
+
+def owners(env: object) -> list[type]:
+    """Return the classes of a bare environment that define how it plays, the last one first."""
+    own = [kind for kind in type(env).__mro__ if kind not in (gym.Env, gym.vector.VectorEnv)]
+    return [kind for kind in own if not {"step", "reset"}.isdisjoint(vars(kind))]
+
+
+def is_overridden(env: object) -> bool:
+    """Return whether a class redefines how another one plays: then that one's facts may be wrong.
+
+    Classes of privrl and Gymnasium keep the facts that they inherit.
+    """
+    own = owners(env)
+    return len(own) > 1 and own[0].__module__.partition(".")[0] not in ("privrl", "gymnasium")
 
 
 def episode_limit(env: gym.Env[Any, Any]) -> int | None:

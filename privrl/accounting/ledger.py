@@ -44,7 +44,8 @@ from privrl.accounting.names import check_line, check_name, one_spelling
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, PureDP
 from privrl.costs.base import Cost, check_cost, check_delta
-from privrl.costs.relations import Relation, check_relation
+from privrl.costs.relations import Relation, check_relation, has_built_in_name
+from privrl.costs.relations import check_name as check_relation_name
 from privrl.files.fixed import fixed
 from privrl.files.sharing import judge_alone
 from privrl.files.shown import shown
@@ -170,14 +171,31 @@ class _State:
     def spent(self, dataset: str, relation: str) -> Amount:
         """Return the spends under all relations of a name: at least those under each of them.
 
-        Budgets know relations by their names. One name may have several definitions: an agent for
-        numbers and one for tables hide the same step, by changes of other tables.
+        Budgets know relations by their names. One built-in name may have several definitions: an
+        agent for numbers and one for tables hide the same step, by changes of other tables.
         """
         total = Amount.nothing(self.orders)
         for (name, _), account in self.accounts.items():
             if name == dataset and account.relation == relation:
                 total += account.total
         return total
+
+    def check_definition(self, dataset: str, relation: Relation) -> None:
+        """Check that earlier spends under the name of a relation were under the same changes.
+
+        Raises
+        ------
+        ValueError
+            If not: the budget of the name would be kept with smaller ones.
+        """
+        own = relation_key(relation)
+        for (name, key), account in self.accounts.items():
+            if name == dataset and account.relation == str(relation) and key != own:
+                raise ValueError(
+                    f"relation must have the changes that {shown(account.relation)} had before on "
+                    f"{dataset}, since a budget goes by its name, got others; give it a name of "
+                    "its own."
+                )
 
     def relations(self, dataset: str) -> tuple[str | None, ...]:
         """Return the relations for which a name has a budget; None means every other relation."""
@@ -336,6 +354,7 @@ class Ledger:
         """
         check_is("dataset", dataset, DataSet)
         check_cost(cost)
+        is_known = has_built_in_name(cost.relation)
         if about is not None:
             check_line("about", about)
         count = check_count("count", count)
@@ -347,6 +366,8 @@ class Ledger:
         with self._writing() as (transaction, current):
             state = current
             self._checked(state, dataset)
+            if not is_known:
+                state.check_definition(dataset.name, relation)
             entry = {
                 "what": "spend",
                 "time": self._now(state),
@@ -390,7 +411,9 @@ class Ledger:
         """
         chosen = DataSet(dataset)
         budget = Budget.of(budget)
-        if relation is not None:
+        if isinstance(relation, Relation):
+            check_relation_name(relation)
+        elif relation is not None:
             check_is("relation", relation, Relation, str)
         with self._writing() as (transaction, current):
             state = current
@@ -741,7 +764,7 @@ class LedgerAccountant(KeepsJournal):
     ) -> None:
         super().__init__()
         self._ledger, self._dataset, self._source = ledger, dataset, source
-        self._relation = None if relation is None else check_relation(relation)
+        self._relation = None if relation is None else check_relation_name(relation)
         self._about = about
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None

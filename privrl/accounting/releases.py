@@ -64,7 +64,7 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
             f"accountant must be an accountant, such as RdpAccountant(budget=...), got "
             f"{shown(accountant)}."
         )
-    with np.errstate(under="ignore"):  # regardless of the caller's settings
+    with np.errstate(all="ignore"):  # whatever numpy.seterr says
         accountant.compose(cost)
     watcher = _watcher.get()
     if watcher is not None:
@@ -188,7 +188,7 @@ class Release(Generic[Released]):
             # Also if a repeated draw is not charged again.
             self.state = "charged"
             place = self._place
-            with np.errstate(under="ignore"):  # regardless of the caller's settings
+            with np.errstate(all="ignore"):  # a warning would tell of the data, an error lose them
                 released = self._draw(self._rng if place is None else place.rng())
             if place is not None:
                 place.leave()

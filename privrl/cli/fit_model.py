@@ -88,10 +88,21 @@ def _fit_cells(
     statement = model.statement | {"caveats": guarantee["caveats"]}
     model = replace(model, statement=statement)
     made, notes = writers(model), dict[str, str]()
-    if synthetic is not None:
-        name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
-        made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
-    written = release.save(made, guarantee, notes=notes)
+    try:
+        if synthetic is not None:
+            name, notes = files[-1], {files[-1]: f"does not preserve {sampling.lost_in(model)}."}
+            made[name] = sampling.writer(model, public.schema, synthetic, rng, synthetic_format)
+        written = release.save(made, guarantee, notes=notes)
+    except BaseException as error:
+        if synthetic is None:
+            raise
+        release.save(writers(model), guarantee)  # it was paid for: persons can be drawn again
+        if not isinstance(error, Exception):
+            raise
+        raise ValueError(
+            f"the model was saved, but {files[-1]} could not be written ({type(error).__name__}); "
+            "nothing more was spent. Draw persons with sample_log(model, schema, persons)."
+        ) from error
     details = statement["details"]
     how = {"counts": "counts of all transitions", "endings": "how episodes end and continue"}
     OUT.print(

@@ -20,13 +20,14 @@ from privrl.continuous.encoding import bins_of, numbers_of
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.moments import MomentStream
 from privrl.continuous.schema import ContinuousSchema
+from privrl.files.fixed import FixedArrays, own_arrays
 from privrl.numerics.typing import BoolArray, FloatArray
 
 NEVER: Final = 1e300  # a bound that no state is beyond
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class Ends(FixedArrays):
     """Where episodes terminate.
 
     Attributes
@@ -40,6 +41,9 @@ class Ends:
 
     bounds: FloatArray
     reward: float
+
+    def __post_init__(self) -> None:
+        own_arrays(self, "bounds")
 
     def over(self, numbers: FloatArray) -> BoolArray:
         """Return where episodes terminate, shape (N,), for numeric columns, shape (N, n)."""

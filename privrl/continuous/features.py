@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from privrl.continuous.schema import Choice, Column, ContinuousSchema, Number
+from privrl.files.fixed import FixedArrays, own_arrays
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -17,7 +18,7 @@ _MOST_ORDER: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class Basis(FixedArrays):
     """Products of Chebyshev polynomials, sines and cosines, and indicators of categories.
 
     Each variable has functions of degree 1, 2, ...: Chebyshev polynomials on the range of a
@@ -59,6 +60,7 @@ class Basis:
         features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
         object.__setattr__(self, "factors", tuple(factors for factors, _ in features))
         object.__setattr__(self, "degrees", np.array([degree for _, degree in features]))
+        own_arrays(self, "degrees")
 
     @property
     def _variables(self) -> list[Column]:

@@ -12,17 +12,21 @@ from privrl.continuous.features import Basis
 from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.planning import Over, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema
+from privrl.files.fixed import FixedArrays, own_arrays
 from privrl.files.plain import listed
 from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Starts:
+class Starts(FixedArrays):
     """Where episodes start: mean and deviation of each encoded column of a state."""
 
     mean: FloatArray
     deviation: FloatArray
+
+    def __post_init__(self) -> None:
+        own_arrays(self, "mean", "deviation")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

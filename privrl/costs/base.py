@@ -111,11 +111,13 @@ class PairsCost(InHtml, ABC):
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
 
+    @np.errstate(under="ignore")  # whatever numpy.seterr says: chances that small are bounded
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats), never rounded down; same shape."""
         epsilon = np.minimum(check_epsilons(epsilon), FARTHEST)
         return exp_up(self._log_delta()(epsilon)) if epsilon.size else np.empty(epsilon.shape)
 
+    @np.errstate(under="ignore")
     def epsilon(self, delta: float) -> FloatArray:
         """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
         return smallest_epsilon(self._log_delta(np.log(check_delta(delta))), delta)

@@ -203,27 +203,38 @@ def check_name(relation: object) -> Relation:
         If the changes are others, or it is no relation.
     """
     relation = check_relation(relation)
-    known: tuple[Relation, ...] = (
-        *(ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()),
-        *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
-        *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
-    )
-    if (steps := steps_of(relation)) is not None:
-        known = (ReplaceEpisode(steps),)
-    for each in known:
-        alike = _spelled(relation.name) == each.name
-        if alike and _definition(relation)[1:] != _definition(each)[1:]:
-            raise ValueError(
-                f"relation must have a name of its own if its changes are, got "
-                f"{shown(relation.name)}, which is {type(each).__name__}'s: a statement has the "
-                "name alone."
-            )
+    known = _built_in(relation.name)
+    if known and _definition(relation) not in map(_definition, known):
+        raise ValueError(
+            f"relation must have a name of its own if its changes are, got "
+            f"{shown(relation.name)}, which is {type(known[0]).__name__}'s: a statement has the "
+            "name alone."
+        )
     return relation
 
 
-def steps_of(relation: Relation) -> int | None:
+def has_built_in_name(relation: Relation) -> bool:
+    """Whether a relation is named as a built-in one, whose tables it then has."""
+    return bool(_built_in(check_name(relation).name))
+
+
+def _built_in(name: str) -> list[Relation]:
+    """Return the built-in relation of a name, and what it changes of moments."""
+    records: tuple[Relation, ...]
+    records = ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()
+    steps: tuple[Relation, ...] = (
+        *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
+        *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
+    )
+    if (length := steps_of(name)) is not None:
+        records, steps = (), (ReplaceEpisode(length),)
+    known = [*records, *steps, *map(relation_of_moments, steps)]
+    return [each for each in known if each.name == _spelled(name)]
+
+
+def steps_of(name: str) -> int | None:
     """Return how many steps the episode has that a relation of such a name replaces, else None."""
-    found = _EPISODE.fullmatch(_spelled(relation.name))
+    found = _EPISODE.fullmatch(_spelled(name))
     return None if found is None else int(found[1])
 
 
@@ -405,6 +416,38 @@ class ReplaceEpisode(Relation):
 
 
 _EPISODE: Final = re.compile(r"replace one episode of ([1-9]\d{0,15}) steps")
+
+GRAINS: Final = 2.0**24  #: Of a contribution of norm 1 to moments: data are whole numbers of them.
+MOST_COLUMNS: Final = 3000  #: Of such a contribution: the bound on rounding holds up to here.
+
+
+def relation_of_moments(relation: Relation) -> Relation:
+    """Return by how much neighbours of an agent's relation change contributions, in norm.
+
+    `privrl.samplers.moments` derives it.
+
+    Raises
+    ------
+    ValueError
+        If the relation is none of those that it derives.
+    """
+    kind = type(check_relation(relation))
+    if kind is ReplaceStep:
+        square = 8.0
+    elif kind is ReplaceTransition:
+        square = 2.0
+    elif kind is ReplaceEpisode:
+        square = 2 + 4.5 * MOST_COLUMNS / GRAINS
+    else:
+        raise ValueError(
+            "relation must be ReplaceStep(), ReplaceTransition() or ReplaceEpisode(horizon) for "
+            f"continuous states, got {shown(relation)}."
+        )
+    most = math.nextafter(math.sqrt(square), math.inf)
+    return Relation(
+        str(relation), {NORMS: [(most,), (-most,)]}, covers_arrival=True, norm_only=(NORMS,)
+    )
+
 
 #: All counts of persons, each scaled so that the sizes of its contributions sum to 1 at most.
 SUMS = "contributions, by their sum"

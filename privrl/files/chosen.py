@@ -2,17 +2,23 @@
 
 A file or statement of one has to state the selection: its own release cost less. So a selection
 marks its result with what it was, which copies, pickles and ``dataclasses.replace`` keep.
+
+**What is a part of a result.** Whatever holds a model, such as a list, a pipeline, a closure or an
+iterator, keeps it from Python's garbage collector. So the parts of a thing are what the collector
+finds in it, and the entries of arrays of objects, which it does not search. What is in an imported
+module is no part: everybody reaches it without the result.
 """
 
+import gc
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from types import FunctionType, MappingProxyType, ModuleType
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from privrl.files.fixed import FixedArrays, read_only
 
-_DEEPEST: Final = 12  # such as a search that holds a pipeline that holds a classifier
 _STATED: Final = ("statement", "guarantee")
 
 #: In the statement of a release that was chosen, as long as it is in memory.
@@ -28,14 +34,14 @@ MARK: Final = "_chosen_by"
 class Selection:
     """What a file of a chosen result states: the whole cost, its target, names of candidates.
 
-    The cost covers what the trial ``paid``; None where that was checked before.
+    The cost covers what was charged to its ``trial``; None where that was checked before.
     """
 
     cost: Any
     target: Any
     name: str
     candidates: tuple[str, ...]
-    paid: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+    trial: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,47 +58,54 @@ def chosen_by(thing: object) -> Selection | None:
 
 
 def mark_chosen(result: object, by: Selection) -> None:
-    """Mark what a selection returns: models of privrl, or whatever holds them."""
-    level, met = [(result, by)], {id(result)}
-    for _ in range(_DEEPEST + 1):
-        found = [part for each in level for part in _marked(*each)]
-        level = [part for part in found if id(part[0]) not in met]
-        met |= {id(part) for part, _ in level}
+    """Mark what a selection returns: models of privrl, and those in whatever holds them."""
+    met: dict[int, object] = {}  # with the things themselves, so that no other has their number
+    waiting = deque([result])
+    while waiting:
+        thing = waiting.popleft()
+        if id(thing) not in met:
+            met[id(thing)] = thing
+            _mark(thing, by)
+            waiting.extend(
+                each for each in _parts(thing) if gc.is_tracked(each) or _is_array(type(each))
+            )
 
 
-def _marked(thing: object, by: Selection) -> list[tuple[object, Selection]]:
-    """Mark a thing if it may have a statement, and return its parts, which may have their own."""
-    inside = getattr(thing, "__dict__", {})
-    parts: Iterable[object] = inside.values()
-    if isinstance(thing, dict | MappingProxyType):
-        parts = [*thing, *thing.values()]
-    elif isinstance(thing, tuple | list | set | frozenset | deque):
-        parts = thing
-    elif _holds_objects(thing):
-        parts = thing.tolist()  # type: ignore[attr-defined] # it is an array, or of pandas
-    elif isinstance(thing, type | ModuleType | FunctionType):
-        parts = ()
-    else:
-        parts = [*(getattr(thing, name, None) for name in _slots(thing)), *parts]
-        if isinstance(thing, MayBeChosen) or (_is_of_privrl(thing) and not _is_plain(thing)):
-            inside[MARK] = by
-            inside.update({name: _with_caveat(inside[name]) for name in _STATED if name in inside})
-        if inside.get("_is_begun_before") is False:  # what it began with was paid with it
-            by = replace(by, paid=None)
-    return [(part, by) for part in parts]
+def _mark(thing: object, by: Selection) -> None:
+    """Mark a thing if it may have a statement."""
+    kind = type(thing)  # and no attributes: this is after the charge, and those may fail
+    if issubclass(kind, MayBeChosen) or (_is_of_privrl(kind) and not _is_plain(kind)):
+        inside = getattr(thing, "__dict__", {})
+        inside[MARK] = by
+        inside.update({name: _with_caveat(inside[name]) for name in _STATED if name in inside})
 
 
-def _holds_objects(thing: object) -> bool:
-    package, _, _ = type(thing).__module__.partition(".")
-    kind = getattr(thing, "dtype", None) if package in ("numpy", "pandas") else None
-    return getattr(kind, "kind", "") == "O"
+def _parts(thing: Any) -> Sequence[object]:
+    """Return what only those who have a thing reach through it."""
+    kind = type(thing)
+    if kind is FunctionType:
+        held = thing.__closure__, thing.__defaults__, thing.__kwdefaults__, vars(thing)
+        return [each for each in held if each]
+    if issubclass(kind, type | ModuleType) and _is_imported(thing):
+        return ()
+    if _is_array(kind) and thing.dtype.hasobject:
+        return (*gc.get_referents(thing), [thing.tolist()])
+    return gc.get_referents(thing)
 
 
-def _slots(thing: object) -> Iterator[str]:
-    """Yield the names of attributes that are not in ``__dict__``."""
-    for kind in type(thing).__mro__:
-        own = vars(kind).get("__slots__", ())
-        yield from (own,) if isinstance(own, str) else own
+def _is_array(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")  # whoever has none has no arrays
+    return numpy is not None and issubclass(kind, numpy.ndarray)
+
+
+def _is_imported(thing: Any) -> bool:
+    """Whether a class or a module is in one that was imported, by its own name."""
+    if issubclass(type(thing), ModuleType):
+        return any(thing is each for each in sys.modules.values())
+    found: object = sys.modules.get(str(thing.__module__))
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found is thing
 
 
 def _with_caveat(statement: Any) -> Any:
@@ -101,13 +114,13 @@ def _with_caveat(statement: Any) -> Any:
     return read_only({**statement, "caveats": [*statement.get("caveats", ()), CAVEAT]})
 
 
-def _is_of_privrl(thing: object) -> bool:
-    return any(kind.__module__.startswith("privrl.") for kind in type(thing).__mro__)
+def _is_of_privrl(kind: type) -> bool:
+    return any(str(each.__module__).startswith("privrl.") for each in kind.__mro__)
 
 
-def _is_plain(thing: object) -> bool:
-    """Whether a thing is frozen data, such as a mechanism, whose fields are all that it is."""
-    frozen: Any = getattr(type(thing), "__dataclass_params__", None)
+def _is_plain(kind: type) -> bool:
+    """Whether things are frozen data, such as a mechanism, whose fields are all that they are."""
+    frozen: Any = getattr(kind, "__dataclass_params__", None)
     return frozen is not None and bool(frozen.frozen)
 
 

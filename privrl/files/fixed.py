@@ -74,6 +74,14 @@ def _keep(parts: Iterable[Any]) -> None:
             _keep(each)
 
 
+def own_arrays(thing: object, *names: str) -> None:
+    """Replace arrays of a frozen dataclass that is made by read-only copies."""
+    for name in names:
+        array = getattr(thing, name).copy()
+        array.setflags(write=False)
+        object.__setattr__(thing, name, array)
+
+
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a guarantee is read-only; copy.deepcopy returns one that can be changed.")
 

@@ -17,6 +17,7 @@ whatever candidates print or write reveals the second: keep them from others.
 """
 
 import math
+import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,6 @@ def select_private(
 
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
-        paid: tuple[Cost, ...] = ()
         is_last = False
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
@@ -213,12 +213,11 @@ def select_private(
             result, score = run_trial(candidate, trial)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
-                best = Selected(result, score, name, cost)
-                paid = tuple(entry.cost for entry in trial.accountant.journal)
+                best, kept = Selected(result, score, name, cost), trial.accountant.trial
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
         names = tuple(name for name, _ in named)
-        mark_chosen(best.result, Selection(cost, target, best.name, names, paid))
+        mark_chosen(best.result, Selection(cost, target, best.name, names, kept))
         return best
 
     return Release(accountant, cost, run, rng).make()
@@ -286,9 +285,11 @@ class _TrialAccountant:
 
     relation: Relation = fixed()
     target: Target = fixed()
+    trial: str = fixed()  # whose budget it is, in a name that no other trial has
 
     def __init__(self, relation: Relation, target: Target) -> None:
         self.relation, self.target, self._open = relation, target, True
+        self.trial = secrets.token_hex(16)
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
         self._kept = RdpAccountant(budget=target, orders=_FEW_ORDERS)
 

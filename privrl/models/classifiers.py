@@ -8,8 +8,9 @@ without an accountant.
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ except ImportError as error:
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.costs.base import Cost, Together
+from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
 from privrl.files.chosen import MARK, Selection, chosen_by
@@ -63,6 +64,8 @@ from privrl.numerics.typing import FloatArray
 Domain = Schema | Column | Sequence[int]
 Classes = str | Sequence[str | int | bool] | Categories
 
+_OF_BEFORE: Final = ("feature_names_in_", MARK)  # what the next fit forgets, if it has none
+
 
 class ClassesLeakWarning(UserWarning):
     """The classes were read from the private records, which no guarantee covers."""
@@ -89,6 +92,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
+    _trial: ClassVar[str | None] = None  # of a selection, whose accountant was charged with the fit
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -264,16 +268,29 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Fits -----------------------------------------------------------------------------------------
 
+    def _as_set(self) -> Self:
+        """Return a copy to fit: another thread may set parameters of the estimator meanwhile."""
+        own = copy(self)
+        for of_before in _OF_BEFORE:
+            own.__dict__.pop(of_before, None)
+        return own
+
     def _become(self, records: "Records", **learned: Any) -> None:
-        """Set all fitted attributes at once, so that an earlier failure changes nothing."""
-        for of_before in ("feature_names_in_", MARK):
-            self.__dict__.pop(of_before, None)
         self.__dict__.update(
             vars(records.seen),
             classes_=class_array(records.labels),
             _public=Public(records.domain, records.labels, self._target(), learned=records.learned),
             **learned,
         )
+
+    def _take(self, own: Self, accountant: Accountant | None) -> Self:
+        """Set all fitted attributes at once, so that an earlier failure changes nothing."""
+        parameters = self._get_param_names()
+        learned = {name: each for name, each in vars(own).items() if name not in parameters}
+        for of_before in _OF_BEFORE:
+            self.__dict__.pop(of_before, None)
+        self.__dict__.update(learned, _trial=getattr(accountant, "trial", None))
+        return self
 
     def __sklearn_clone__(self) -> Any:
         """Return what `sklearn.base.clone` returns: a copy that is not fitted, and is marked."""
@@ -324,15 +341,17 @@ class SavedClassifier(Saved, Classifier):
             If it was fitted elsewhere: that costs more, and the selection does not know it.
         """
         by = chosen_by(self)
-        if by is not None and by.paid is not None:
-            paid = [part for each in by.paid for part in _parts_of(each)]
-            if any(part not in paid for part in _parts_of(self._own_cost())):
-                raise ValueError(
-                    "a classifier must have been fitted in the trial that chose it, and charged "
-                    "to trial.accountant, to state what it cost; its fit was paid for elsewhere, "
-                    "beside Selected.cost."
-                )
+        if by is not None and by.trial is not None and not self._was_fitted_in(by.trial):
+            raise ValueError(
+                "a classifier must have been fitted in the trial that chose it, and charged "
+                "to trial.accountant, to state what it cost; its fit was paid for elsewhere, "
+                "beside Selected.cost."
+            )
         return by
+
+    def _was_fitted_in(self, trial: str) -> bool:
+        """Whether everything in a saved file was charged to a trial."""
+        return self._trial == trial
 
     def _own_cost(self) -> Cost:
         """Return the cost of everything in a saved file, but for that of a choice."""
@@ -370,10 +389,6 @@ class SavedClassifier(Saved, Classifier):
                 "back, or fit again."
             )
         return self._plain(public)
-
-
-def _parts_of(cost: Cost) -> Sequence[Cost]:
-    return cost.parts if isinstance(cost, Together) else (cost,)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ square of t, but say by how much it is smaller than t, and mostly that costs not
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -33,7 +33,7 @@ from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_is, plain_array
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.design import EVALUATION
@@ -65,6 +65,8 @@ class PolicyValue(InHtml):
         The noisy number of persons.
     cost : Cost
         Of everything, for a person.
+    randomness : str, optional
+        The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     """
 
     value: float
@@ -75,6 +77,7 @@ class PolicyValue(InHtml):
     clip: float | None
     persons: float
     cost: Cost
+    randomness: str | None = None
 
 
 def evaluate_policy(
@@ -158,7 +161,8 @@ def evaluate_policy(
     ratio = _ratios(log, action, behaviour, admissible)
     weighed = _method(log, discount, method)
     with paid_stream(log, cost, rng, accountant) as stream:
-        return evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
+        value = evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
+    return replace(value, randomness=randomness_of(rng))
 
 
 def evaluated(

@@ -381,7 +381,8 @@ class PersonStream:
                 )
             try:
                 self._in_use = True
-                yield
+                with np.errstate(all="ignore"):  # whatever numpy.seterr says, as `paid_stream`
+                    yield
             finally:
                 self._in_use = False
 

@@ -21,6 +21,7 @@ from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.chosen import MayBeChosen
+from privrl.files.fixed import own_arrays
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
@@ -99,6 +100,9 @@ class LoggedPolicy(MayBeChosen, InHtml):
     cost: Cost
     unit: str = "person"
     randomness: str | None = None
+
+    def __post_init__(self) -> None:
+        own_arrays(self, "action", "values", "allowed")
 
 
 def fit_policy(

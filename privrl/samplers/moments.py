@@ -37,49 +37,15 @@ import numpy as np
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import (
-    NORMS,
-    Relation,
-    ReplaceEpisode,
-    ReplaceStep,
-    ReplaceTransition,
-)
+from privrl.costs.relations import GRAINS, MOST_COLUMNS, NORMS, Relation, relation_of_moments
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, check_is, check_positive, check_rng
+from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.samplers.base import PaidOnce
 
-GRAINS: Final = 2.0**24  # of a contribution of norm 1: data are whole numbers of them
 _LARGEST: Final = 2.0**53  # grains, up to which sums are exact
-_MOST_COLUMNS: Final = 3000  # the bound on rounding holds up to here
-
-
-def relation_of_moments(relation: Relation) -> Relation:
-    """Return by how much neighbours of an agent's relation change contributions, in norm.
-
-    Raises
-    ------
-    ValueError
-        If the relation is none of those that this module derives.
-    """
-    check_is("relation", relation, Relation)
-    if type(relation) is ReplaceStep:
-        square = 8.0
-    elif type(relation) is ReplaceTransition:
-        square = 2.0
-    elif type(relation) is ReplaceEpisode:
-        square = 2 + 4.5 * _MOST_COLUMNS / GRAINS
-    else:
-        raise ValueError(
-            "relation must be ReplaceStep(), ReplaceTransition() or ReplaceEpisode(horizon) for "
-            f"continuous states, got {shown(relation)}."
-        )
-    most = math.nextafter(math.sqrt(square), math.inf)
-    return Relation(
-        str(relation), {NORMS: [(most,), (-most,)]}, covers_arrival=True, norm_only=(NORMS,)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +102,7 @@ class MomentSampler(PaidOnce):
                 f"sigma must be at most 2**22, got {shown(sigma)}; take a larger budget."
             )
         self.updates = check_count("updates", updates)
-        self.columns = check_count("columns", columns, 1, _MOST_COLUMNS)
+        self.columns = check_count("columns", columns, 1, MOST_COLUMNS)
         self.cells = check_count("cells", cells)
         self._cost = GaussianCost(sigma=sigma, relation=relation_of_moments(relation), table=NORMS)
         self._forget()

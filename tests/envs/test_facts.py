@@ -1,18 +1,23 @@
 """Public facts of environments: against their own rules, played out."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 from gymnasium.spaces import Discrete
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import TimeLimit, TransformReward
 
-from privrl.envs import Ranged, TabularEnv, numbered, riverswim
+from privrl.agents import PSRL
+from privrl.envs import Ranged, TabularEnv, TabularMDP, numbered, riverswim
 from privrl.envs.facts import (
     WELL_KNOWN,
     limits_of,
+    pays_on_arrival,
     proved_without_arrival,
     public_facts,
     tables_hold,
@@ -274,3 +279,50 @@ def test_a_method_of_one_vector_environment_hides_all() -> None:
     envs = gym.make_vec("CliffWalking-v1", 2, vectorization_mode="sync")
     assert proved_without_arrival(envs)
     assert not proved_without_arrival(_doubles(envs))
+
+
+class _Slippery(CliffWalkingEnv):
+    """Pays by where it arrives, which the tables that it inherits do not say."""
+
+    def step(self, action: Any) -> Any:
+        seen, reward, *rest = super().step(action)
+        return seen, float(reward) + 100.0 * (int(seen) % 2), *rest
+
+
+class _Told(Bare):
+    """Inherits what is declared, and plays otherwise."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=seed, options=options)
+
+
+class _Mixed(_Slippery):
+    arrival_rewards = False  # who redefines the step, or comes after, may say so
+
+
+@pytest.mark.parametrize("wrap", [gym.Wrapper, numbered, lambda env: env])
+def test_tables_of_a_class_whose_step_is_redefined_are_not_believed(wrap: Any) -> None:
+    """It was trained without the rewards for arriving in the privacy guarantee."""
+    assert tables_hold(gym.make("CliffWalking-v1"))
+    assert not tables_hold(_Slippery())
+    assert pays_on_arrival(_Slippery()) is None
+    assert public_facts(wrap(_Slippery())).arrival_rewards
+    assert public_facts(wrap(_Told(arrival_rewards=False))).arrival_rewards
+    assert not public_facts(wrap(_Mixed())).arrival_rewards
+    with pytest.raises(ValueError, match="_Slippery redefines step"):
+        TabularMDP.from_gymnasium(_Slippery(), 9)
+    agent = PSRL.private(gym.make("CliffWalking-v1"), epsilon=1, episodes=3)
+    with pytest.raises(ValueError, match="nothing shows that rewards"):
+        agent.learn(1, env=TimeLimit(_Slippery(), 100))
+
+
+def test_tables_are_not_believed_of_environments_side_by_side() -> None:
+    class Doubled(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            seen, reward, *rest = super().step(actions)
+            return seen, reward * seen, *rest
+
+    make = partial(gym.make, "CliffWalking-v1")
+    assert proved_without_arrival(SyncVectorEnv([make]))
+    assert not proved_without_arrival(Doubled([make]))
+    assert not proved_without_arrival(SyncVectorEnv([_Slippery]))

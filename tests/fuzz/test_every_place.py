@@ -173,6 +173,14 @@ class Interrupted(RdpAccountant):
         raise KeyboardInterrupt
 
 
+class Extreme(Gate):
+    """Meets what draws and posteriors may: numbers that floats do not hold."""
+
+    def released(self, who: Any, cost: Any, data: Any, rng: Any, draw: Any) -> Any:
+        np.exp([-1e3, 1e3]), np.log([0.0, -1.0])
+        return super().released(who, cost, data, rng, draw)
+
+
 def nothing(part: Any, left: Any) -> Added:
     return Added(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
 
@@ -258,6 +266,18 @@ def test_an_interrupt_says_what_is_spent(valid: dict[str, Valid]) -> None:
             said = "may have been charged" if accountant else "was charged"
             if not isinstance(made, KeyboardInterrupt) or said not in notes:
                 wrong.append(f"{name}: {notes} {made!r}")
+    assert not wrong
+
+
+def test_no_error_state_of_the_caller_stops_a_release(valid: dict[str, Valid]) -> None:
+    """After numpy.seterr(all="raise") a draw of large numbers was charged, and failed."""
+    wrong = []
+    for name, call in each_release(valid):
+        gate = Extreme()
+        with np.errstate(all="raise"):
+            made = attempt(call, gate)
+        if isinstance(made, BaseException) or "r" not in gate.seen:
+            wrong.append(f"{name}: {gate.seen} {made!r}")
     assert not wrong
 
 

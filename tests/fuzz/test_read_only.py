@@ -22,6 +22,7 @@ from privrl.costs import ReplaceEpisode
 from privrl.costs.noise import LaplaceCost
 from privrl.envs import Released, TabularMDP
 from privrl.envs.released import privacy_statement
+from privrl.files.chosen import MayBeChosen
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.offline import ReleasedPolicy
 from privrl.samplers import NoisyCounts
@@ -351,3 +352,20 @@ def test_a_fitted_model_states_what_its_fit_cost(kind: type) -> None:
         saved.to_dict()
     saved.target = RenyiDP(2, 1)
     assert saved.to_dict() == type(saved).from_dict(before).to_dict() == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_array_of_a_release_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a policy does, and where a model's episodes start, were changed under its statement."""
+    monkeypatch.chdir(tmp_path)
+    released = {name: thing for name, thing in results().items() if isinstance(thing, MayBeChosen)}
+    assert released.keys() >= {"fit_policy", "fit_model", "fit_continuous_model", "histogram"}
+    writable = [
+        at
+        for name, thing in released.items()
+        for at, array in arrays_in(thing, name, {})
+        if array.size and array.flags.writeable
+    ]
+    assert not writable

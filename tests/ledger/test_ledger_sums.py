@@ -23,9 +23,18 @@ from privrl.accounting.ledger import DataSet, LedgerAccountant
 from privrl.accounting.ledger_file import Transaction
 from privrl.accounting.names import one_spelling
 from privrl.agents import PSRL
-from privrl.costs import AddRemoveRecord, DirichletCost, GaussianCost, Relation, ReplaceRecord
+from privrl.costs import (
+    AddRemoveRecord,
+    DirichletCost,
+    GaussianCost,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+)
 from privrl.costs.base import BatchCost, NoPrivacy, Together, pure_ratio
 from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import NORMS, AddRemovePerson, relation_of_moments
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.mechanisms import GaussianMechanism
@@ -238,11 +247,7 @@ def test_relations_are_never_mixed(book: Ledger) -> None:
     accountant = book.accountant("d", UNIT)
     with pytest.raises(ValueError, match="must be about the relation 'replace one record'"):
         accountant.compose(LaplaceCost(scale=1.0, relation=other))
-    namesake = Relation("replace one record", {"counts": [(5, -5)]})
-    book.accountant("d").compose(LaplaceCost(scale=1.0, relation=namesake))
-    # Of one name, all count together: at least what was spent under each.
-    assert total(book, relation=namesake).pure == total(book).pure == 11
-    assert total(book, relation=other).pure == 1
+    assert total(book).pure == total(book, relation=other).pure == 1
 
 
 def test_before_its_relation_is_known_an_accountant_tells_the_most(book: Ledger) -> None:
@@ -263,24 +268,38 @@ def test_what_is_no_cost_is_refused(book: Ledger) -> None:
             accountant.compose(5)  # type: ignore[arg-type]
 
 
-def test_relations_of_one_name_share_its_budget(book: Ledger) -> None:
-    """A budget knows its relation by name: each relation of that name had the whole of it."""
-    namesake = Relation("replace one record", {"counts": [(1, -1)], "other": [(1,)]})
-    book.set_budget("d", Budget(1.0), UNIT)
-    book.accountant("d").compose(laplace(0.5))
-    other = book.accountant("d")
-    with pytest.raises(BudgetExceeded, match="from 50 % to 125 %"):
-        other.compose(LaplaceCost(scale=2 / 0.75, relation=namesake))
-    other.compose(LaplaceCost(scale=2 / 0.5, relation=namesake))
-    assert other.receipt is not None
-    assert other.receipt.after.pure == 1
-    (account,) = book.accounts()
-    assert account.total == other.receipt.after
-    assert book.account("d", UNIT) == book.account("d", namesake) == account
-    told = account.total.epsilon(1e-5)
-    assert other.epsilon(1e-5) == book.accountant("d", UNIT).epsilon(1e-5) == told
-    with pytest.raises(BudgetExceeded, match="from 100 %"):
-        book.accountant("d").compose(laplace(1e-9))
+@pytest.mark.parametrize(
+    "named", [UNIT, AddRemoveRecord(), AddRemovePerson(), ReplaceStep(), ReplaceEpisode(7)], ids=str
+)
+def test_a_namesake_of_a_relation_of_the_library_is_not_entered(
+    book: Ledger, named: Relation
+) -> None:
+    """It entered a thousandth of its cost into the budget of the relation that it claimed to be."""
+    book.set_budget("d", Budget(1.0), named)
+    for name in (str(named), str(named).title(), str(named).replace(" ", "\N{NO-BREAK SPACE}")):
+        namesake = Relation(name, {"counts": [(1e-3, -1e-3)]})
+        with pytest.raises(ValueError, match="relation must have a name of its own"):
+            book.accountant("d").compose(LaplaceCost(scale=1.0, relation=namesake))
+        with pytest.raises(ValueError, match="relation must have a name of its own"):
+            book.spend(DataSet("d"), GaussianCost(sigma=1.0, relation=namesake))
+        with pytest.raises(ValueError, match="relation must have a name of its own"):
+            book.accountant("d", namesake)
+        with pytest.raises(ValueError, match="relation must have a name of its own"):
+            book.set_budget("d", Budget(9.0), namesake)
+    assert not book.accounts()
+    assert book.budgets() == {("d", str(named)): Budget(1.0)}
+
+
+def test_a_relation_of_ones_own_has_one_definition_on_a_data_set(book: Ledger) -> None:
+    """The second entered a thousandth of its cost into the budget of the first."""
+    mine, other = (Relation("mine", {"counts": [(size,), (-size,)]}) for size in (1.0, 1e-3))
+    book.set_budget("d", Budget(1.5), mine)
+    book.accountant("d").compose(LaplaceCost(scale=1.0, relation=mine))
+    with pytest.raises(ValueError, match="changes that 'mine' had before on d"):
+        book.accountant("d").compose(LaplaceCost(scale=1.0, relation=other))
+    book.accountant("d").compose(LaplaceCost(scale=2.0, relation=mine))
+    book.accountant("e").compose(LaplaceCost(scale=1.0, relation=other))
+    assert total(book, relation=mine).pure == Fraction(3, 2)
 
 
 def test_agents_for_tables_and_for_numbers_share_a_budget(book: Ledger) -> None:
@@ -294,6 +313,21 @@ def test_agents_for_tables_and_for_numbers_share_a_budget(book: Ledger) -> None:
         second.learn()
     (account,) = book.accounts()
     assert account.total.releases == 1
+
+
+def test_definitions_of_one_name_share_its_budget(book: Ledger) -> None:
+    """A replaced step changes tables and moments: each definition had the whole budget."""
+    step, moments = ReplaceStep(), relation_of_moments(ReplaceStep())
+    of_tables = GaussianCost(sigma=10 * 6**0.5, relation=step)
+    of_moments = GaussianCost(sigma=10 * 8**0.5, relation=moments, table=NORMS)
+    book.set_budget("d", Budget(1.0, 1e-5), step)
+    book.accountant("d").compose(of_moments)
+    book.accountant("d").compose(of_tables, 2)
+    with pytest.raises(BudgetExceeded):
+        book.accountant("d").compose(of_tables, 3)
+    (account,) = book.accounts()
+    assert account.total.releases == 3
+    assert book.account("d", step) == book.account("d", moments) == account
 
 
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:

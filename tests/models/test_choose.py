@@ -6,8 +6,9 @@ import pickle
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -439,6 +440,12 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def _module(made: Any) -> ModuleType:
+    module = ModuleType("mine")
+    vars(module)["model"] = made
+    return module
+
+
 class _Slot:
     __slots__ = ("model",)
 
@@ -450,7 +457,8 @@ class _Slot:
     "held",
     [
         *("subclass", "pipeline", "set", "namespace", "key", "view", "deque", "slot"),
-        *("array", "series"),
+        *("array", "scalar array", "array of records", "series", "closure", "default", "partial"),
+        *("method", "iterator", "map", "generator", "cached", "class", "property", "module"),
     ],
 )
 def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
@@ -476,7 +484,20 @@ def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
             "deque": lambda: deque([made]),
             "slot": lambda: _Slot(made),
             "array": lambda: np.array([made], object),
+            "scalar array": lambda: np.array(made, object),
+            "array of records": lambda: np.array([(1, made)], [("a", int), ("b", object)]),
             "series": lambda: pd.Series([made]),
+            "closure": lambda: lambda X: made.predict(X)[0],
+            "default": lambda: lambda X, held=made: held.predict(X),
+            "partial": lambda: partial(print, end=made),
+            "method": lambda: made.predict,
+            "iterator": lambda: iter([made]),
+            "map": lambda: map(str, [made]),
+            "generator": lambda: (each for each in (made, made)),
+            "cached": lambda: lru_cache(lambda: made),
+            "class": lambda: type("Mine", (), {"model": made}),
+            "property": type("Mine", (), {"model": property(lambda _: made)}),
+            "module": lambda: _module(made),
         }
         kept.append(made)
         return holders[held](), 0.0
@@ -568,6 +589,40 @@ def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> N
         with pytest.raises(ValueError, match="fitted in the trial that chose it"):
             state()
     assert own["rho"] > 0
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_a_second_fit_of_the_same_cost_is_not_paid_for_by_the_first(kind: Any) -> None:
+    """Its file stated the selection, which had paid for the first alone: both cost 1.35."""
+    X, y = RECORDS[["a"]], RECORDS["b"]
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        paid = kind(CELLS, classes="b", target=trial.part(0.5))
+        paid.fit(X, y, accountant=trial.accountant)
+        return (paid, kind(CELLS, classes="b", target=trial.part(0.5)).fit(X, y)), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    paid, free = best.result
+    for made in (free, copy.deepcopy(free), pickle.loads(pickle.dumps(free))):
+        with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+            made.to_dict()
+    assert paid.total_cost_ == pickle.loads(pickle.dumps(paid)).total_cost_ == best.cost
+    paid.fit(X, y)  # again, by itself
+    assert paid.total_cost_ == paid.cost_
+
+
+def test_a_fit_that_another_trial_paid_for_is_not_this_ones(tmp_path: Path) -> None:
+    kept: list[Any] = []
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model = PrivateNaiveBayes(CELLS, classes="b", target=trial.part(0.5))
+        kept.append(model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant))
+        return kept[0], float(len(kept))
+
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1000, rng=0)
+    assert len(kept) > 1
+    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
+        kept[0].save(tmp_path / "it")
 
 
 def test_a_beginning_that_the_trial_paid_for_is_in_the_cost_of_the_selection() -> None:

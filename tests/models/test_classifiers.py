@@ -306,3 +306,33 @@ def test_what_statements_rest_on_is_read_only(kind: Any, name: str) -> None:
     with pytest.raises(AttributeError):
         setattr(model, name, LaplaceCost(scale=1e6, relation=ReplaceRecord()))
     assert dict(model.guarantee) == said
+
+
+class _Setting(RdpAccountant):
+    """An accountant during whose charge another thread sets parameters of the classifier."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self._model = model
+
+    def compose(self, cost: Any, count: int = 1) -> None:
+        super().compose(cost, count)
+        self._model.set_params(target=ApproxDP(0.01, 1e-5), bounds=(0, 1), classes=(0, 1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_of_a_fit_are_those_at_its_beginning(kind: Any) -> None:
+    """The file stated the target that was set meanwhile, beside the cost of the fit."""
+    parameters: dict[str, Any] = {
+        "target": ApproxDP(1.0, 1e-5), "bounds": (-10, 10), "classes": (0, 1), "random_state": 0,
+    }  # fmt: skip
+    X, y = records()
+    model, other = kind(**parameters), kind(**parameters).fit(X, y)
+    model.fit(X, y, accountant=_Setting(model))
+    assert model.target == ApproxDP(0.01, 1e-5)
+    if kind is not PrivateClassifier:  # whose own are as they were
+        with pytest.raises(ValueError, match="parameters that it was fitted with"):
+            model.to_dict()
+    model.set_params(**parameters)
+    assert fitted(model).to_dict() == fitted(other).to_dict()
+    assert 0.999 < fitted(model).guarantee["epsilon"] <= 1

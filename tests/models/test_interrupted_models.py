@@ -1,5 +1,6 @@
 """Whatever fails at any line of a fit: nothing is released unpaid, and what was paid is told."""
 
+import linecache
 import traceback
 import warnings
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from interrupts import Interrupter
+from sklearn.exceptions import NotFittedError
 
 from privrl.accounting import ApproxDP, PureDP, RdpAccountant, RenyiDP, releases
 from privrl.data.schema import Categories, Schema
@@ -30,11 +32,13 @@ def histograms(accountant: RdpAccountant) -> Any:
 
 def naive_bayes(accountant: RdpAccountant) -> Any:
     model = PrivateNaiveBayes(SCHEMA, classes="z", target=TARGET, random_state=1)
+    vars(accountant)["fitted"] = model
     return model.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
 
 
 def logistic_regression(accountant: RdpAccountant) -> Any:
     model = PrivateLogisticRegression(SCHEMA, classes="z", target=TARGET, random_state=1)
+    vars(accountant)["fitted"] = model
     return model.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
 
 
@@ -105,13 +109,27 @@ def interrupted(fit: Fit, first: Interrupter) -> None:
         assert seen.released_something
     elif seen.released_something and raised is not None:
         notes = getattr(raised, "__notes__", [])
-        assert any("charged for this release" in note for note in notes) or _is_after(raised)
+        told = any("charged for this release" in note for note in notes)
+        model = vars(seen.accountant).get("fitted")
+        assert told or (_is_fitted(model) if model is not None else _is_returning(raised))
 
 
-def _is_after(raised: BaseException) -> bool:
-    """Whether it was raised when the release had been made."""
-    frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(raised.__traceback__)]
-    return "make" not in frames
+def _is_fitted(model: Any) -> bool:
+    """Whether nothing was lost: what was released is in the model."""
+    try:
+        return bool(model.to_dict())
+    except NotFittedError:
+        return False
+
+
+def _is_returning(raised: BaseException) -> bool:
+    """Whether it was raised where a release had been made, and was only to be returned."""
+    *_, (frame, line) = (
+        each
+        for each in traceback.walk_tb(raised.__traceback__)
+        if each[0].f_globals["__name__"].startswith("privrl.")
+    )
+    return linecache.getline(frame.f_code.co_filename, line).strip().startswith("return ")
 
 
 def interrupt_everywhere(fit: Fit, every: int) -> None:

@@ -16,6 +16,7 @@ from privrl.audit import audit_replay
 from privrl.costs.relations import AddRemovePerson, ReplacePerson, ReplaceRecord
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
+from privrl.numerics.randomness import SECRET, SEEDED
 from privrl.offline import evaluate_policy, fit_policy
 from privrl.offline.persons import PersonStream
 
@@ -690,3 +691,11 @@ def test_a_learned_policy_is_judged_by_others():
     assert found.lower <= made.value(learned) <= found.upper
     assert found.persons == pytest.approx(3000, abs=600)
     assert found.persons != 3000
+
+
+@pytest.mark.parametrize(("rng", "kind"), [(None, SECRET), (3, SEEDED)])
+def test_a_value_states_the_kind_of_its_randomness(rng: int | None, kind: str) -> None:
+    """Who knows the seed can subtract the noise: a value has to tell, as a policy does."""
+    told = evaluate_policy(LOG, np.zeros(2, int), epsilon=1.0, behaviour=CHANCES, rng=rng)
+    assert told.randomness == kind
+    assert kind in told._repr_html_()

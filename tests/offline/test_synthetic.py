@@ -397,3 +397,21 @@ def test_rows_of_a_log_are_written_as_they_are() -> None:
     frame = stays(50)
     log = read_log(frame, SCHEMA)
     assert same(read_log(table_of(log, SCHEMA), SCHEMA), log)
+
+
+@pytest.mark.parametrize("error", [OSError("no space"), MemoryError(), KeyboardInterrupt()])
+def test_a_model_that_was_paid_for_is_saved_if_persons_cannot_be(
+    error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was saved after the charge, as where Minari has no folder for its files."""
+
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("privrl.offline.synthetic.synthetic_log", failing)
+    result = run("--out", "model", "--synthetic", 40)
+    assert result.exit_code != 0
+    assert isinstance(error, KeyboardInterrupt) or "model was saved" in result.output
+    assert {each.name for each in Path("model").iterdir()} >= {"release.json", "model.json"}
+    assert not Path("model/synthetic.csv").exists()
+    assert load_released("model").statement["relation"] == "add or remove one person"

@@ -316,7 +316,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
             sizes = data["spent"]["sizes"]
             shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
             if chosen:
-                shapes = _read_shapes(data["spent"]["shapes"])
+                shapes = _read_shapes(data["spent"]["shapes"], len(structure.nodes))
             mechanism = saving.mechanism_of(data["spent"], shapes)
         said = saving.randomness_said(data)
         made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
@@ -357,11 +357,20 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
 
 
-def _read_shapes(data: Any) -> tuple[Rows, ...]:
-    """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers."""
+def _read_shapes(data: Any, n_nodes: int) -> tuple[Rows, ...]:
+    """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers.
+
+    Each node was counted alone and with its parents, and each pair of nodes once at most.
+    """
     pairs = isinstance(data, list) and all(isinstance(e, list) and len(e) == 2 for e in data)
     if not pairs:
         raise ValueError(f"shapes must be a list of pairs of numbers, got {shown(data)}.")
+    least = 2 * n_nodes
+    most = least + math.comb(n_nodes, 2)
+    if not least <= len(data) <= most:
+        raise ValueError(
+            f"shapes must be of {least} to {most} tables for {n_nodes} nodes, got {len(data)}."
+        )
     return tuple((rows, cells) for rows, cells in data)
 
 

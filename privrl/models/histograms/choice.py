@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
@@ -213,6 +215,7 @@ def noise_of(mechanism: AdditiveMechanism[Any] | TablesMechanism) -> AdditiveMec
     return GaussianMechanism(sigma=size, relation=relation)
 
 
+@np.errstate(under="ignore")
 def expected_loss(
     mechanism: HistogramMechanism, *, n_records: float, n_cells: int, loss: Loss
 ) -> float:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.data.schema import Bins, Categories, Column
@@ -128,26 +129,27 @@ def histogram(
         relation=relation,
         is_ordered=isinstance(column, Bins),
     )
-    said, sums = randomness_of(rng), None
+    data: Any = cells
     if isinstance(used, TablesMechanism):
-        blocks = np.add.reduceat(cells, block_starts(cells.size, BLOCKS))
-        tables = used.release([cells[None], blocks[None]], rng, accountant=accountant)
-        released, sums = (table.values[0] for table in tables)
-    else:
-        released = used.release(cells, rng, accountant=accountant)
-    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_of(used).deviation
-    warn_of_others(called, column, released, deviation)
-    if isinstance(used, DirichletMechanism):
-        assert n_records is not None
-        return PrivateHistogram(column, released, float(n_records), used, None, said)
-    return PrivateHistogram.of_noisy(
-        released,
-        column,
-        used,
-        n_records=n_records if is_public else None,
-        randomness=said,
-        sums=sums,
-    )
+        data = [cells[None], np.add.reduceat(cells, block_starts(cells.size, BLOCKS))[None]]
+    used.check(data)  # before the charge
+
+    def learn(rng: np.random.Generator) -> PrivateHistogram:
+        said, sums = randomness_of(rng), None
+        released: Any = used.release(data, rng)
+        if isinstance(used, TablesMechanism):
+            released, sums = (table.values[0] for table in released)
+        deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_of(used).deviation
+        warn_of_others(called, column, released, deviation)
+        if isinstance(used, DirichletMechanism):
+            assert n_records is not None
+            return PrivateHistogram(column, released, float(n_records), used, None, said)
+        known = n_records if is_public else None
+        return PrivateHistogram.of_noisy(
+            released, column, used, n_records=known, randomness=said, sums=sums
+        )
+
+    return Release(accountant, used.cost, learn, rng).make()
 
 
 def value_counts(

@@ -143,6 +143,7 @@ class PrivateHistogram(MayBeChosen, FixedArrays, Saved):
         return vars(self)[name]
 
     @cached_property
+    @np.errstate(under="ignore")  # what is free must not fail, whatever numpy.seterr says
     def _posterior(self) -> CountPosterior:
         """The posterior of the counts, given the release."""
         assert not isinstance(self.mechanism, DirichletMechanism)
@@ -239,6 +240,7 @@ class PrivateHistogram(MayBeChosen, FixedArrays, Saved):
         low, high = _count_bounds(self, tail)
         return np.stack([np.minimum(low, self.counts), np.maximum(high, self.counts)], axis=1)
 
+    @np.errstate(under="ignore")
     def credible_intervals(self, confidence: float = 0.95) -> FloatArray:
         """Return for each cell an interval that holds the true count, as far as the estimate knows.
 

@@ -70,17 +70,20 @@ class PrivateClassifier(Classifier):
             If a parameter is out of range or a record does not fit the public schema or classes;
             nothing is spent then.
         """
-        if self.model not in get_args(ClassifierModel):
+        parameters = self._as_set()
+        if parameters.model not in get_args(ClassifierModel):
             known = ", ".join(map(repr, get_args(ClassifierModel)))
-            raise ValueError(f"model must be one of {known}, got {shown(self.model)}.")
-        self.check_parameters()
+            raise ValueError(f"model must be one of {known}, got {shown(parameters.model)}.")
+        parameters.check_parameters()
         common = {
-            name: each for name, each in self.get_params(deep=False).items() if name != "model"
+            name: each
+            for name, each in parameters.get_params(deep=False).items()
+            if name != "model"
         }
         kinds = {"naive-bayes": PrivateNaiveBayes, "logistic-regression": PrivateLogisticRegression}
-        name: str = self.model
+        name: str = parameters.model
         if name == "auto":
-            simple = isinstance(self._target(), PureDP) or self._n_features(X) == 1
+            simple = isinstance(parameters._target(), PureDP) or parameters._n_features(X) == 1
             name = "naive-bayes" if simple else "logistic-regression"
         chosen: Any = kinds[name](**common)
         self.warn_of_clones(accountant)

@@ -114,26 +114,27 @@ class PrivateLogisticRegression(SavedClassifier):
         cost of both together: `total_cost_`. The other arguments, and errors, are those of
         `PrivateNaiveBayes.fit`; the records are in one place.
         """
-        self.check_parameters()
-        rng = self._rng()
-        begun = self._begun(naive_bayes)
-        records = self._read(X, y)
+        own = self._as_set()
+        own.check_parameters()
+        rng = own._rng()
+        begun = own._begun(naive_bayes)
+        records = own._read(X, y)
         n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
         if naive_bayes is not None:
             _check_begun(naive_bayes, records)
-        sigma = whole_sigma(self._target())
-        self.warn_of_clones(accountant)
+        sigma = whole_sigma(own._target())
+        own.warn_of_clones(accountant)
         planned = plan(
             sigma,
             n_records,
             sizes,
             n_classes,
             has_tables=naive_bayes is not None,
-            positions=self._positions(records),
+            positions=own._positions(records),
         )
         if naive_bayes is None:
             part = sigma * planned.share**-0.5
-            begun.schema, begun.classes = records.domain, self._classes(records.labels)
+            begun.schema, begun.classes = records.domain, own._classes(records.labels)
             begun.target = RenyiDP(
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
@@ -143,17 +144,20 @@ class PrivateLogisticRegression(SavedClassifier):
             tables, measured, counted = None, False, []
         cost = planned.cost(tables)
 
-        def learn(rng: np.random.Generator) -> dict[str, Any]:
-            return _learned(
+        def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
+            learned, counts = _learned(
                 begun, records, planned, tables, rng, counted=counted, measured=measured
             )
+            before = naive_bayes is not None
+            own._become(records, cost_=cost, _is_begun_before=before, **learned)
+            self._take(own, accountant)
+            if not before:  # both were charged as one
+                vars(self.naive_bayes_).update(_trial=self._trial)
+            return counts
 
-        learned = Release(accountant, cost, learn, rng).make()
-        counts = learned.pop("counts")
-        before = naive_bayes is not None
-        self._become(records, cost_=cost, _is_begun_before=before, **learned)
-        if counts is not None:
-            learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
+        counts = Release(accountant, cost, learn, rng).make()
+        if counts:
+            self.naive_bayes_.warn_of_others(counts[1 : len(sizes) + 1])
         return self
 
     @classmethod
@@ -215,6 +219,9 @@ class PrivateLogisticRegression(SavedClassifier):
     def _own_cost(self) -> Cost:
         return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
 
+    def _was_fitted_in(self, trial: str) -> bool:
+        return super()._was_fitted_in(trial) and self.naive_bayes_._was_fitted_in(trial)
+
     def _plain(self, public: Public) -> dict[str, Any]:
         return to_plain(vars(self), public)
 
@@ -257,12 +264,12 @@ def _learned(
     *,
     counted: Sequence[FloatArray],
     measured: bool,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], tuple[ReleasedTable, ...]]:
     """Make the charged releases, and return the attributes and naive Bayes' counts.
 
     Without tables, naive Bayes was released before.
     """
-    counts: tuple[ReleasedTable, ...] | None = None
+    counts: tuple[ReleasedTable, ...] = ()
     if tables is not None:
         counts = begun._learn_tables(records, counted, tables, rng, measured=measured)
         if not measured:
@@ -277,7 +284,7 @@ def _learned(
         intercept=log_prior - log_prior.mean(),
         sizes=sizes,
         n_records=records.n_records,
-        tables=None if counts is None else counts[: len(sizes) + 1],
+        tables=counts[: len(sizes) + 1] or None,
         deviations=np.zeros(len(sizes) + records.labels.size),
     )
     data = records.columns, records.numbers
@@ -288,14 +295,14 @@ def _learned(
         candidates = descend(*data, start, planned, rng)
         cells = records.columns + start.starts[:, None]
         found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
-    return {
-        "counts": counts,
+    learned = {
         "naive_bayes_": begun,
         "n_steps_": planned.scores.number + planned.weights.number,
         # What is seeded of it can be undone.
         "randomness_": begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
         **_attributes(found, start),
     }
+    return learned, counts
 
 
 def _attributes(found: Candidate, start: Start) -> dict[str, Any]:

@@ -167,17 +167,20 @@ class PrivateNaiveBayes(SavedClassifier):
             (see `privrl.data.schema`); nothing is spent then, and the message shows no value
             of the records.
         """
-        self.check_parameters()
-        rng = self._rng()
+        own = self._as_set()
+        own.check_parameters()
+        rng = own._rng()
         in_parts = isinstance(X, PartitionedRecords)
-        records = self._read_parts(X, y) if in_parts else self._read(X, y)
-        whole, measured = self._plan(self._shapes(records), records.n_records)
-        if self.mechanism != "none":
-            self.warn_of_clones(accountant)
-        counts = self._counted(records)  # may fail, on a cluster: before the charge
+        records = own._read_parts(X, y) if in_parts else own._read(X, y)
+        whole, measured = own._plan(own._shapes(records), records.n_records)
+        if own.mechanism != "none":
+            own.warn_of_clones(accountant)
+        counts = own._counted(records)  # may fail, on a cluster: before the charge
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
-            return self._learn_tables(records, counts, whole, rng, measured=measured)
+            released = own._learn_tables(records, counts, whole, rng, measured=measured)
+            self._take(own, accountant)
+            return released
 
         released = Release(accountant, whole.cost, learn, rng).make()
         self.warn_of_others(released[1:])
