@@ -17,6 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -39,6 +40,7 @@ from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 #: Records of chance are other or missing values, mostly.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* is in the cell of")
+ROOT = Path(__file__).parents[2]
 examples = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 
 
@@ -590,3 +592,37 @@ def test_readers_side_by_side_take_long_fields(tmp_path):
     for each in (one, other):
         assert [len(part["x"]) for part in each] == [2]
     assert csv.field_size_limit() == before
+
+
+def test_types_that_pandas_infers_let_one_record_change_others(tmp_path):
+    """Thousands of others, for it infers types of many rows at once; the page says what to do."""
+    codes, column = ["V27", *["250"] * 39_999], Categories(("250", "V27"), other=True)
+    others = [f"x{i}" for i in range(40)]  # the more columns, the fewer rows at once
+
+    def cells(records, read):
+        path, row = tmp_path / "codes.csv", ",0" * len(others)
+        lines = [",".join(["code", *others]), *(f"{each}{row}" for each in records)]
+        path.write_text("\n".join(lines) + "\n")
+        return column.encode(read(path)["code"])
+
+    def changed(read):
+        before, after = cells(codes, read), cells([*codes[:-1], "V27"], read)
+        return int((before != after)[:-1].sum())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        assert changed(pd.read_csv) > 1_000  # what the page warns of
+    assert changed(lambda path: pd.read_csv(path, dtype={"code": "string"})) == 0
+    assert changed(lambda path: read_records(path, Schema({"code": column}))) == 0
+
+
+def test_pages_that_read_records_with_pandas_name_their_types():
+    pages = [*ROOT.glob("README.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*.py")]
+    calls = [
+        call
+        for page in pages
+        if "results" not in page.parts
+        for call in re.findall(r"pd\.read_csv\([^\n]*", page.read_text(encoding="utf-8"))
+    ]
+    assert calls
+    assert [call for call in calls if "dtype=" not in call] == []
