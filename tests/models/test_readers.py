@@ -17,6 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -26,6 +27,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.targets import RenyiDP
+from privrl.data.logs import LogSchema, read_log
 from privrl.data.logs.text import text_parts
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
@@ -39,6 +41,7 @@ from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 #: Records of chance are other or missing values, mostly.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* is in the cell of")
+ROOT = Path(__file__).parents[2]
 examples = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 
 
@@ -590,3 +593,55 @@ def test_readers_side_by_side_take_long_fields(tmp_path):
     for each in (one, other):
         assert [len(part["x"]) for part in each] == [2]
     assert csv.field_size_limit() == before
+
+
+def written(path, name, records):
+    """Write a column beside so many others that pandas reads few rows at once; return the path."""
+    others = [f"x{i}" for i in range(40)]
+    row = ",0" * len(others)
+    lines = [",".join([name, *others]), *(f"{each}{row}" for each in records)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::pandas.errors.DtypeWarning")
+def test_types_that_pandas_infers_let_one_record_change_others(tmp_path):
+    """Thousands of others, for it infers types of many rows at once; the page says what to do."""
+    codes, column = ["V27", *["250"] * 39_999], Categories(("250", "V27"), other=True)
+
+    def changed(read):
+        before, after = (
+            column.encode(read(written(tmp_path / "codes.csv", "code", each))["code"])
+            for each in (codes, [*codes[:-1], "V27"])
+        )
+        return int((before != after)[:-1].sum())
+
+    assert changed(pd.read_csv) > 1_000  # what the page warns of
+    assert changed(lambda path: pd.read_csv(path, dtype={"code": "string"})) == 0
+    assert changed(lambda path: read_records(path, Schema({"code": column}))) == 0
+
+
+@pytest.mark.filterwarnings("ignore::pandas.errors.DtypeWarning")
+def test_types_that_pandas_infers_make_two_persons_of_one(tmp_path):
+    schema = LogSchema(person="who", action={"x0": Categories((0, 1))}, most_steps=9)
+
+    def persons(first, read):
+        names = [first, *(str(i % 100) for i in range(1, 40_000))]
+        return read_log(read(written(tmp_path / "log.csv", "who", names)), schema).n_persons
+
+    assert persons("0", pd.read_csv) == 100
+    assert persons("zz", pd.read_csv) == 201  # what the page warns of
+    for read in (lambda path: path, lambda path: pd.read_csv(path, dtype={"who": "string"})):
+        assert [persons(first, read) for first in ("0", "zz")] == [100, 101]
+
+
+def test_pages_that_read_records_with_pandas_name_their_types():
+    pages = [*ROOT.glob("README.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*.py")]
+    calls = [
+        call
+        for page in pages
+        if "results" not in page.parts
+        for call in re.findall(r"pd\.read_csv\([^\n]*", page.read_text(encoding="utf-8"))
+    ]
+    assert calls
+    assert [call for call in calls if "dtype=" not in call] == []

@@ -96,6 +96,10 @@ def read_log(
     names there: one decimal would make floats of all, which do not tell them apart. Nor are they
     in columns of floats, where these have 32 bits from 2^24 on.
 
+    pandas.read_csv infers types from many rows at once: because of one text, a person is a number
+    in some rows and a text in others, and so two persons. Give the file's path here, or pass
+    pandas ``dtype``, with texts for persons and episodes.
+
     The number of persons left out is private, and not reported. A log of nobody may mean that a
     column of the schema fits no row: try the schema on rows that you made up.
     """

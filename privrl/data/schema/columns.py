@@ -90,7 +90,8 @@ class Categories:
     def encode(self, series: "ArrayLike | pd.Series[Any]") -> IntArray:
         """Return the cell of every entry of a column.
 
-        Texts must match to the letter, spaces included.
+        Texts must match to the letter, spaces included. Where pandas.read_csv infers types, it does
+        so from many rows at once, and one record can change how others are kept: pass it ``dtype``.
 
         Parameters
         ----------
