@@ -8,7 +8,7 @@ transitions that probably exist.
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -80,26 +80,37 @@ def _densities() -> tuple[FloatArray, FloatArray]:
     return spike, (normal / (amount + 1 - _LEAST)).sum(axis=1) * 0.05
 
 
-def _weights(
-    seen: IntArray, spike: FloatArray, slab: FloatArray, prior: float, pseudo: float
+def _bisected(
+    seen: IntArray,
+    spike: FloatArray,
+    slab: FloatArray,
+    prior: float,
+    pseudo: float,
+    *,
+    least: float,
+    most: float,
+    steps: int,
 ) -> FloatArray:
     """Return the maximum-likelihood fraction of filled cells per class, shape (classes, 1).
 
     The prior is ``pseudo`` additional cells, of which a fraction ``prior`` is filled. The
     likelihood is concave, so that bisection on a logarithmic scale finds the maximum.
     """
-    least, most = np.full((len(seen), 1), 1e-8), np.full((len(seen), 1), 0.999)
+    low, high = np.full((len(seen), 1), least), np.full((len(seen), 1), most)
     gap, cells, each = slab - spike, seen.astype(np.float64), np.empty(seen.shape)
-    for _ in range(40):
-        weight = np.sqrt(least * most)
+    for _ in range(steps):
+        weight = np.sqrt(low * high)
         np.multiply(weight, slab, out=each)
         each += (1 - weight) * spike
         np.divide(gap, each, out=each)
         each *= cells
         slope = each.sum(axis=1, keepdims=True)
         rises = slope + pseudo * (prior / weight - (1 - prior) / (1 - weight)) > 0
-        least, most = np.where(rises, weight, least), np.where(rises, most, weight)
+        low, high = np.where(rises, weight, low), np.where(rises, high, weight)
     return weight
+
+
+_weights = partial(Compiled(_bisected, "fractions"), least=1e-8, most=0.999, steps=40)
 
 
 _KEPT: Final = 0.05  # a cell with a lower probability is treated as empty

@@ -15,7 +15,7 @@ import numpy as np
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray
 
-__all__ = ["candidates", "fit", "greedy", "induced", "walked"]
+__all__ = ["candidates", "fit", "fractions", "greedy", "induced", "walked"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -306,6 +306,73 @@ def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: floa
 
 
 @_compiled(
+    "Tuple((float64[::1], int64[::1], int64[::1], int64[::1]))(float64[::1], int64[::1], "
+    "int64[::1])"
+)
+def _side_by_side(
+    entries: FloatArray, columns: IntArray, pointers: IntArray
+) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+    """Return the first entry of each row, then the second ones, and so on, and their columns.
+
+    Longer rows come first, so that those with a k-th entry are the first ``numbers[k]`` of
+    ``order``.
+    """
+    lengths = pointers[1:] - pointers[:-1]
+    numbers = np.zeros(lengths.max(), np.int64)
+    for length in lengths:
+        numbers[:length] += 1
+    free = np.append(numbers, 0)  # the place of the next row of each length
+    order = np.empty(len(lengths), np.int64)
+    for row in range(len(lengths)):
+        order[free[lengths[row]]] = row
+        free[lengths[row]] += 1
+    new, laid, theirs = 0, np.empty_like(entries), np.empty_like(columns)
+    for k in range(len(numbers)):
+        for place in range(numbers[k]):
+            old = pointers[order[place]] + k
+            laid[new], theirs[new] = entries[old], columns[old]
+            new += 1
+    return laid, theirs, numbers, order
+
+
+@_inline
+def _worst(total: FloatArray, order: IntArray, found: FloatArray) -> None:
+    """Enter the value of each row, the least one of all matrices."""
+    size = len(found)
+    if len(order) == size:
+        for row in range(size):
+            found[order[row]] = total[row]
+    else:
+        found[:] = np.inf
+        for row in range(len(order)):
+            found[order[row] % size] = min(found[order[row] % size], total[row])
+
+
+@_inline
+def _first_best(found: FloatArray, value: FloatArray, chosen: IntArray) -> None:
+    """Enter the best value of each place, and its first action."""
+    places = len(value)
+    for place in range(places):
+        value[place], chosen[place] = found[place], 0
+    for action in range(1, len(found) // places):
+        others = found[action * places : (action + 1) * places]
+        for place in range(places):  # without a branch
+            better = others[place] > value[place]
+            value[place] = others[place] if better else value[place]
+            chosen[place] = action if better else chosen[place]
+
+
+@_inline
+def _largest(values: FloatArray, some: BoolArray) -> float:
+    """Return the largest of some values, or 0; of four at a time, none waits for another."""
+    best = np.zeros(4)
+    for place in range(len(values)):
+        here = values[place] if some[place] else 0.0
+        best[place & 3] = here if here > best[place & 3] else best[place & 3]
+    return float(best.max())
+
+
+@_compiled(
     "void(float64[::1], int64[::1], int64[::1], float64[:, ::1], boolean[:, ::1], boolean[:, ::1], "
     "boolean[:, ::1], float64[::1], float64, float64[::1], int64[:, ::1])"
 )
@@ -324,32 +391,34 @@ def _back(
 ) -> None:
     """Enter the best actions, with the rows of all matrices one after the other."""
     horizon, places = policy.shape
-    runs, n_states = perhaps.shape
-    value, found = np.empty(places), np.empty(reward.size)
+    size, (runs, n_states) = reward.size, perhaps.shape
+    paid, some = reward.reshape(-1), free.any()
+    entries, columns, numbers, order = _side_by_side(entries, columns, pointers)
+    total, found = np.empty(len(order)), np.empty(size)
+    value, chosen = np.empty(places), np.empty(places, np.int64)
     for step in range(horizon - 1, -1, -1):
-        for row in range(len(pointers) - 1):
-            total = 0.0  # one product after the other is added, as SciPy does it
-            for entry in range(pointers[row], pointers[row + 1]):
-                total += entries[entry] * worth[columns[entry]]
-            if row < reward.size:
-                found[row] = total
-            else:
-                found[row % reward.size] = min(found[row % reward.size], total)
-        for action in range(len(reward)):
-            for place in range(places):
-                other = found[action * places + place] + reward[action, place]
-                if free[action, place] & put_off[step, place]:
-                    other = min(worst[step], 0.0)
-                better = (action == 0) | (other > value[place])
-                value[place] = other if better else value[place]
-                policy[step, place] = action if better else policy[step, place]
+        total[:] = 0.0
+        first = 0
+        for number in numbers:  # in each row one product after the other is added, as in SciPy
+            part, where = entries[first : first + number], columns[first : first + number]
+            for row in range(number):
+                total[row] += part[row] * worth[where[row]]
+            first += number
+        _worst(total, order, found)
+        for row in range(size):
+            found[row] += paid[row]
+        if some:
+            for action in range(len(reward)):
+                for place in range(places):
+                    if free[action, place] & put_off[step, place]:
+                        found[action * places + place] = min(worst[step], 0.0)
+        _first_best(found, value, chosen)
+        for place in range(places):
+            policy[step, place] = chosen[place]
+            worth[place] = value[place] * discount
         for run in range(runs):
-            best = 0.0
-            for state in range(n_states):
-                here = value[run * n_states + state]
-                worth[run * n_states + state] = here * discount
-                best = max(best, here if perhaps[run, state] else 0.0)
-            worth[places + 1 + run] = best * discount
+            values = value[run * n_states : (run + 1) * n_states]
+            worth[places + 1 + run] = _largest(values, perhaps[run]) * discount
         worth[-1] = worst[step] * discount
 
 
@@ -375,3 +444,55 @@ def induced(
     rest: Any = (*tables, discount, np.zeros(matrices[0].shape[1]), policy)
     _back(entries, columns, pointers, *rest)
     return policy
+
+
+@_compiled(
+    "boolean(int64[:, ::1], float64[::1], float64[::1], float64, float64, float64, float64, int64, "
+    "float64[::1])"
+)
+def _bisect(
+    seen: IntArray,
+    spike: FloatArray,
+    slab: FloatArray,
+    prior: float,
+    pseudo: float,
+    least: float,
+    most: float,
+    steps: int,
+    weights: FloatArray,
+) -> bool:
+    """Enter the weight of each row, and return False where the order of a sum may decide."""
+    for row in range(len(seen)):
+        bins, low, high = np.flatnonzero(seen[row]), least, most
+        for _ in range(steps):
+            weight = np.sqrt(low * high)
+            slope = size = 0.0
+            for place in bins:
+                part = weight * slab[place] + (1 - weight) * spike[place]
+                part = (slab[place] - spike[place]) / part * seen[row, place]
+                slope, size = slope + part, size + abs(part)
+            slope += pseudo * (prior / weight - (1 - prior) / (1 - weight))
+            # Sums of n numbers, in two orders, differ by less than n times this of their sizes.
+            if not abs(slope) > (len(bins) + 1) * 2.0**-52 * size:
+                return False
+            low, high = (weight, high) if slope > 0 else (low, weight)
+            weights[row] = weight
+    return True
+
+
+def fractions(
+    seen: IntArray,
+    spike: FloatArray,
+    slab: FloatArray,
+    prior: float,
+    pseudo: float,
+    *,
+    least: float,
+    most: float,
+    steps: int,
+) -> FloatArray | None:
+    """Return what `privrl.agents.sparse_model` finds by bisection, or None."""
+    given: Any = (np.require(seen, np.int64, ["C", "W"]), spike, slab.copy())
+    weights = np.empty((len(seen), 1))
+    rest: Any = (prior, pseudo, least, most, steps, weights.reshape(-1))
+    return weights if _bisect(*given, *rest) else None

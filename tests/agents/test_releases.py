@@ -211,10 +211,10 @@ LIVES: dict[str, Callable[[World, Interrupter], None]] = {
 #: Which life of which agent is interrupted at every line, and in how many parts: one of them is
 #: fast enough for each run.
 EVERYWHERE = [
-    ("square-root", "again", 3),
-    ("dirichlet", "anew", 10),
-    ("buffered", "load", 3),
-    ("buffered", "save", 3),
+    ("square-root", "again", 6),
+    ("dirichlet", "anew", 20),
+    ("buffered", "load", 6),
+    ("buffered", "save", 6),
 ]
 PARTS = [
     pytest.param(kind, life, nth, start, marks=[pytest.mark.slow] if start > 1 else [])

@@ -53,7 +53,7 @@ def believed(
     """
     model = hats(low, high)
     number = counts.sum(axis=-1) if paid is None else paid
-    table = np.stack([entered(model, each[..., None], reward) for each in number])
+    table = entered(model, number[..., None], reward)
     rows = HatPosterior(released(table, deviation, 2), model.grid)
     return SparseModel(released(counts, deviation, 1), rows, horizon, support)
 

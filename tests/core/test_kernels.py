@@ -172,6 +172,34 @@ def test_sparse_plans_are_the_same(number: int, postpones: bool, least: float) -
     np.testing.assert_array_equal(kernels.induced(*given, discount=0.999), plain)
 
 
+@pytest.mark.parametrize("prior", [0.1, 0.9])
+def test_fractions_of_filled_cells_are_the_same(prior: float) -> None:
+    """Of classes with few cells and with many, where the order of a sum decides in few of 40 tries.
+
+    None leaves those to the plain twin.
+    """
+    rng = np.random.default_rng(17)
+    spike, slab = sparse_model._densities()
+    found = 0
+    for _ in range(40):
+        amount = 10.0 ** rng.uniform(-1, 4, (8, 1)) * rng.dirichlet(np.full(len(spike), 0.1), 8)
+        given = rng.poisson(amount), spike, slab / 3, prior, 5.0
+        limits = {"least": 1e-8, "most": 0.999, "steps": 40}
+        quickly = kernels.fractions(*given, **limits)
+        if quickly is not None:
+            found += 1
+            np.testing.assert_array_equal(quickly, sparse_model._bisected(*given, **limits))
+    assert found > 30
+
+
+def test_fractions_where_the_order_of_a_sum_decides() -> None:
+    """The slope is 0 at a half: two equal parts of opposite signs."""
+    spike, slab = np.array([1.0, 3.0]), np.array([3.0, 1.0])
+    limits = {"least": 0.25, "most": 1.0, "steps": 1}
+    given = np.array([[1, 1]]), spike, slab, 0.5, 1.0
+    assert kernels.fractions(*given, **limits) is None
+
+
 def test_actions_that_rounding_may_tell_apart_are_left_to_the_plain_way(way: float) -> None:
     """The second is the first, with next states in another order; all of them are worth the same.
 

@@ -307,7 +307,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @settings(OPTIONS, max_examples=3)
 @given(lines=st.lists(LINE, min_size=2, max_size=8), data=st.data())
 @pytest.mark.parametrize("command", COMMANDS)
