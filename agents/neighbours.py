@@ -28,7 +28,7 @@ class Cells(NamedTuple):
     ----------
     state, action, cell : array of int
         Their places; cell S is "the episode is over".
-    chance, count : array
+    chance, amount : array
         How probably they are filled, and with how much.
     """
 
@@ -36,7 +36,7 @@ class Cells(NamedTuple):
     action: IntArray
     cell: IntArray
     chance: FloatArray
-    count: FloatArray
+    amount: FloatArray
 
 
 class Neighbours:
@@ -71,7 +71,7 @@ class Neighbours:
         likely = own.chance > _LIKELY
         row = own.state * n_actions + own.action
         given = np.zeros(self._n_states * n_actions, np.bool_)
-        known = row[likely], own.cell[likely], (own.chance * own.count)[likely]
+        known = row[likely], own.cell[likely], (own.chance * own.amount)[likely]
         first = self._shared(known, given, n_actions, _WORTH)
         known = _joined(known, first)
         first = _joined(first, self._shared(known, given, n_actions, _FARTHER * _WORTH))

@@ -176,7 +176,8 @@ class SparseModel:
                 here = filled[state, action, cell], noisy[0].counts[state, action, cell]
             if near is not None:
                 own = Cells(state, action, cell, *here)
-                state, action, cell, *here = near.with_shared(own, n_actions)
+                state, action, cell, chance, count = near.with_shared(own, n_actions)
+                here = chance, count
                 mine = self._paid[:, run].transpose(1, 0, 2)
                 mine, rewarded = near.with_shared_rewards(mine, rewarded)
                 self._paid[:, run] = mine.transpose(1, 0, 2)

@@ -83,7 +83,7 @@ def test_rows_get_the_likely_cells_of_their_neighbours_moved_as_far(
         np.testing.assert_array_equal(first[: len(state)], mine)
     assert (found.chance[len(state) :] == 1).all()
     table = np.zeros_like(count)
-    np.add.at(table, tuple(each[len(state) :] for each in found[:3]), found.count[len(state) :])
+    np.add.at(table, tuple(each[len(state) :] for each in found[:3]), found.amount[len(state) :])
 
     known = np.where(chance > 0.5, chance * count, 0.0)
     everywhere = np.ones((STATES, ACTIONS), bool)
