@@ -13,7 +13,7 @@ import numpy as np
 
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
-_WORTH: Final = 150.0  # visits to a row that those to its neighbours are worth, at the most
+_WORTH: Final = 40.0  # visits to a row that those to its neighbours are worth, at the most
 _ENOUGH: Final = 5.0  # visits to neighbours from which on they say something
 _FARTHER: Final = 0.5  # of that worth, from neighbours that know only what theirs do
 _RARE: Final = 0.02  # fraction of these visits below which a cell is left out

@@ -22,7 +22,7 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 SIZES, ACTIONS = (3, 1, 4), 2
 STATES = 12
-WORTH, ENOUGH, RARE = 150.0, 5.0, 0.02
+WORTH, ENOUGH, RARE = 40.0, 5.0, 0.02
 
 
 def rng(seed: int = 0) -> np.random.Generator:
