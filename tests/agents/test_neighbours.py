@@ -184,7 +184,11 @@ def walk(side: int) -> TabularMDP:
 
 @pytest.mark.slow
 def test_policies_for_bins_are_better_where_they_share() -> None:
-    """Eight runs of 1,500 episodes at an order-2 epsilon of 1, on 225 bins."""
+    """Eight runs of 1,500 episodes at an order-2 epsilon of 1, on 225 bins.
+
+    With this seed the worst policy of those that share earns .99 of the best one's reward; the best
+    of the others earns .71.
+    """
     mdp, values = walk(15), []
     for bins in ((), (15, 15)):
         task = Task(
@@ -193,5 +197,7 @@ def test_policies_for_bins_are_better_where_they_share() -> None:
         )  # fmt: skip
         learner = make_agent(Method(agent="sparse-psrl"), task, [RenyiDP(2, 1.0)], rng(0), runs=8)
         learn_counts(learner, mdp, 1500, rng(1))
-        values.append(mdp.policy_value(learner.policy).mean())
-    assert values[1] > values[0] + 0.1 * mdp.optimal_value()
+        values.append(mdp.policy_value(learner.policy) / mdp.optimal_value())
+    alone, shared = values
+    assert alone.max() < 0.8
+    assert shared.min() > 0.97
