@@ -92,18 +92,17 @@ def table() -> str:
     rows, lines = read(), []
     for name, bins, episodes, epsilon in CASES:
         env = numbered(gym.make(name), bins)
-        cells: list[str] = []
+        cells, seeds = [], []
         for shared in (False, True):
             key = [name, bins, str(episodes), str(epsilon), str(shared)]
             found = [[float(value) for value in row[6:]] for row in rows if row[:5] == key]
-            cells += ["/".join(f"{mean(each):.0f}" for each in zip(*found, strict=True))] or [""]
-            policies = ", ".join(f"{policy:.0f}" for _, _, policy in found)
-            cells.append(policies)
-        states = public_facts(env).n_states
+            cells.append("/".join(f"{mean(each):.0f}" for each in zip(*found, strict=True)))
+            seeds.append(str(len(found)))
         if any(cells):
-            lines.append([f"{name}, {episodes:,}", f"{states:,}", f"{epsilon:g}", *cells])
-    head = ["task, episodes", "bins", "ε", "alone", "policies", "shared", "policies"]
-    return pages.table(head, lines)
+            sizes = f"{public_facts(env).n_states:,}"
+            task = f"{name}, {episodes:,}"
+            lines.append([task, sizes, f"{epsilon:g}", *cells, ", ".join(seeds)])
+    return pages.table(["task, episodes", "bins", "ε", "alone", "shared", "runs"], lines)
 
 
 def main() -> None:
