@@ -474,11 +474,12 @@ class Task:
     expected_reward: FloatArray | None = None
     support: Support | None = None
     best_policy: NDArray[np.intp] | None = None  # for agents that need tables alone
+    bins: tuple[int, ...] = ()  # of each coordinate, if states are those of real ones
 
     @classmethod
     def of(cls, facts: PublicFacts, **more: Any) -> "Task":
         """Return a task with the public facts of an environment."""
-        named = ("n_states", "n_actions", "horizon", "reward_range", "terminates")
+        named = ("n_states", "n_actions", "horizon", "reward_range", "terminates", "bins")
         return cls(**{name: getattr(facts, name) for name in named}, **more)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl.agents.neighbours import Cells, Neighbours
 from privrl.agents.rewards import HatPosterior
 from privrl.envs.support import Support
 from privrl.numerics.compiled import Compiled
@@ -144,6 +145,8 @@ class SparseModel:
     support : Support, optional
         Next states of the cells of the transition table. By default cells are states, followed by
         "the episode is over" if K is S + 1.
+    bins : sequence of int, optional
+        How many bins each coordinate has, if states are bins; without a support.
 
     Notes
     -----
@@ -158,6 +161,7 @@ class SparseModel:
         reward: HatPosterior,
         horizon: int,
         support: Support | None = None,
+        bins: Sequence[int] = (),
     ) -> None:
         paid = reward.rows
         assert isinstance(paid, NoisyPosterior)  # the agent has checked it
@@ -169,6 +173,8 @@ class SparseModel:
         if isinstance(transition, NoisyPosterior):
             noise = np.broadcast_to(transition.deviation, transition.counts.shape)
             self._hidden += _HIDDEN * noise.mean(axis=(1, 2, 3))
+        near = Neighbours(bins) if bins and not self._exact else None
+        self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
         cells, chances = [], []
         for run in range(runs):
             if isinstance(transition, SparsePosterior):
@@ -176,9 +182,16 @@ class SparseModel:
                 state, action, cell, here, rewarded = _of_cells(transition, run, reward_counts)
             else:
                 noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
-                filled, rewarded = _chances(*noisy, support)
+                filled, rewarded = _chances(*noisy, support, near)
                 state, action, cell = np.nonzero(filled > _KEPT)
                 here = filled[state, action, cell], noisy[0].counts[state, action, cell]
+            if near is not None:
+                own = Cells(state, action, cell, *here)
+                state, action, cell, chance, count = near.with_shared(own, n_actions)
+                here = chance, count
+                mine = self._paid[:, run].transpose(1, 0, 2)
+                mine, rewarded = near.with_shared_rewards(mine, rewarded)
+                self._paid[:, run] = mine.transpose(1, 0, 2)
             following = cell if support is None else support.next_states[state, action, cell]
             column = np.where(following == n_states, runs * n_states, run * n_states + following)
             row = (action * runs + run) * n_states + state
@@ -186,7 +199,6 @@ class SparseModel:
             chances.append(rewarded.transpose(1, 0, 2))
         self._lay_out(*(np.concatenate(parts) for parts in zip(*cells, strict=True)))
         self._chance_paid = np.stack(chances, axis=1)  # (A, R, S, width)
-        self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
         self._learn()
 
     @property
@@ -547,7 +559,9 @@ class _Pool:
         return self._members[np.minimum(self._starts[:, None] + which, len(self._members) - 1)]
 
 
-def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[FloatArray, FloatArray]:
+def _chances(
+    noisy: _Noisy, paid: _Noisy, support: Support | None, near: Neighbours | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the probability that each cell is filled, of transitions (S, A, K) and of rewards.
 
     A first pass puts all cells into one class. The result defines classes of cells that are
@@ -579,7 +593,9 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
         )
     else:
         classes = classes * 9 + (_level(seen) * 3)[:, None, None] + _level(played)[..., None]
-    filled = chance_filled(z, classes, 243)
+    if near is not None:
+        classes = classes * 3 + _level(near.beside(filled))
+    filled = chance_filled(z, classes, 243 if near is None else 729)
     return filled, _rewarded(rewards, rewarded, seen, filled.max(axis=-1))
 
 

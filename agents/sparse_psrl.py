@@ -81,11 +81,16 @@ class SparsePSRL(PSRL):
         `HatRewards`, from a sampler that releases all cells.
     episodes : int
         Planned number of episodes, public, >= 1. More episodes are allowed.
+    bins : sequence of int, optional
+        How many bins each coordinate has, if states are bins of real coordinates, the last changing
+        fastest: a public fact. With noise, rows then share what they know with those of
+        neighbouring bins (`privrl.agents.neighbours`).
 
     Raises
     ------
     ValueError
-        If a sampler or the reward model has another type, or an argument is out of range.
+        If a sampler or the reward model has another type, or an argument is out of range; if the
+        bins are for another number of states, or given beside a support.
     """
 
     title = "sparse PSRL"
@@ -99,10 +104,12 @@ class SparsePSRL(PSRL):
     side_by_side = False
     remembered = ("_episode",)
     episodes: int = fixed()
+    bins: tuple[int, ...] = fixed()
     derived = ("_model",)
 
-    def __init__(self, setup: TabularSetup, *, episodes: int) -> None:
+    def __init__(self, setup: TabularSetup, *, episodes: int, bins: Sequence[int] = ()) -> None:
         self.episodes = check_count("episodes", episodes)
+        self.bins = _checked_bins(bins, setup)
         if not isinstance(setup.rewards, HatRewards):
             raise ValueError(
                 f"rewards must be HatRewards, got {shown(setup.rewards)}; its cost is the same."
@@ -126,7 +133,7 @@ class SparsePSRL(PSRL):
     def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
         """Make the agent of a method for a task."""
         del method
-        return cls(setup, episodes=task.episodes)
+        return cls(setup, episodes=task.episodes, bins=() if setup.support else task.bins)
 
     @classmethod
     def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
@@ -168,7 +175,7 @@ class SparsePSRL(PSRL):
         if isinstance(counts, NoisyPosterior):
             counts = self._flat(counts)
         paid = HatPosterior(self._flat(rows), grid)
-        return SparseModel(counts, paid, self.horizon, self.support)
+        return SparseModel(counts, paid, self.horizon, self.support, self.bins)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
         """Return the posterior with one leading axis, of runs."""
@@ -201,6 +208,16 @@ class SparsePSRL(PSRL):
             return super()._plan_to_deploy()  # raises an error
         policies = self._model.mean_plan()
         return policies.reshape(*self.batch_shape, self.horizon, self.n_states)
+
+
+def _checked_bins(bins: Sequence[int], setup: TabularSetup) -> tuple[int, ...]:
+    checked = tuple(check_count("bins", number) for number in bins)
+    if checked and (math.prod(checked) != setup.n_states or setup.support is not None):
+        raise ValueError(
+            f"bins must multiply to the {setup.n_states} states, of a setup without a support, got "
+            f"{shown(bins)}; leave them out where states have no order."
+        )
+    return checked
 
 
 def _counts_of(transition: Posterior) -> NoisyPosterior | SparsePosterior:

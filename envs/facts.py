@@ -108,6 +108,9 @@ class PublicFacts(InHtml):
         Whether an episode can end before the horizon.
     arrival_rewards : bool
         Whether rewards can depend on the state that is arrived in.
+    bins : tuple of int
+        How many bins each coordinate has, if states are the bins of real coordinates
+        (`Discretised`); else ().
     """
 
     n_states: int
@@ -116,6 +119,7 @@ class PublicFacts(InHtml):
     reward_range: Range
     terminates: bool
     arrival_rewards: bool
+    bins: tuple[int, ...] = ()
 
 
 def public_facts(
@@ -160,7 +164,15 @@ def public_facts(
         reward_range=rewards,
         terminates=outcomes is None or any(over for _, _, _, over in outcomes),
         arrival_rewards=not proved_without_arrival(env),
+        bins=_bins(env),
     )
+
+
+def _bins(env: gym.Env[Any, Any]) -> tuple[int, ...]:
+    """Return the bins of each coordinate, if all outer wrappers leave states unchanged."""
+    while isinstance(env, gym.Wrapper) and _changes_nothing(env):
+        env = env.env
+    return env.ordered if type(env) is Discretised and not _is_patched(env) else ()
 
 
 def limits_of(

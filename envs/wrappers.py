@@ -157,6 +157,12 @@ class Discretised(
         self._sizes = [part.size if cut is None else len(cut) + 1 for part, cut in self._cuts]
         self.observation_space = _numbered(self._sizes)
 
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        """How many bins each coordinate has, if all are real and so have an order; else ()."""
+        real = all(cut is not None for _, cut in self._cuts)
+        return tuple(self._sizes) if real else ()
+
     def observation(self, observation: Any) -> np.int64:
         """Return the number of an observation's box.
 

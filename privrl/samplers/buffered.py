@@ -119,15 +119,12 @@ class BufferedFactorisation(FixedArrays):
     @cached_property
     def _last_right(self) -> FloatArray:
         """The last row r of C, shape (n,)."""
-        return _frozen(np.sqrt(np.cumsum(self._right[::-1] ** 2)))
+        return _frozen(last_row(self._right))
 
     @cached_property
     def shares(self) -> FloatArray:
         """How much of the noise in each sum is in the last one, shape (n,); 0 of its own."""
-        row = self._last_right
-        # Differences of the row, without cancellation.
-        steps = self._right[-2::-1] ** 2 / (row[1:] + row[:-1])
-        return _frozen(np.append(steps / row[-1], 0.0))
+        return _frozen(last_shares(self._right, self._last_right))
 
     @cached_property
     def _last_left(self) -> FloatArray:
@@ -204,6 +201,22 @@ class BufferedFactorisation(FixedArrays):
     def noise(self, innovations: Innovations) -> "Buffers":
         """Return the noise of a stream of sums, made of its fresh noises."""
         return Buffers(self, innovations)
+
+
+def last_row(coefficients: FloatArray) -> FloatArray:
+    """Return the last row of C, shape (n,), for the coefficients of a Toeplitz C.
+
+    With it all columns have the norm of the first.
+    """
+    row: FloatArray = np.sqrt(np.cumsum(coefficients[::-1] ** 2))
+    return row
+
+
+def last_shares(coefficients: FloatArray, row: FloatArray) -> FloatArray:
+    """Return how much of the noise in each sum is in the last one, shape (n,); 0 of its own."""
+    # Differences of the row, without cancellation.
+    steps = coefficients[-2::-1] ** 2 / (row[1:] + row[:-1])
+    return np.append(steps / row[-1], 0.0)
 
 
 class Buffers:

@@ -24,7 +24,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
-from privrl.samplers.buffered import BufferedFactorisation
+from privrl.samplers.buffered import BufferedFactorisation, last_row, last_shares
 from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations, draws_ahead
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
@@ -170,9 +170,10 @@ class Factorisation(FixedArrays):
 
         A mixture of n terms is off by less than ``3n + 8`` roundings of the norms of both
         factors: coefficients by n, or 2n, their product by n (Higham, *Accuracy and stability of
-        numerical algorithms*, 2002, section 3.1), and by half a grain. Both neighbours' are, in
-        each of n sums. The change of the fresh noise is multiplied by the inverse of B, of which
-        ``C A⁻¹``, differences of neighbouring columns of C, gives the norm.
+        numerical algorithms*, 2002, section 3.1), and by half a grain. The last row of the square
+        root's B, a mixture of others, is off by less than 14n, so that this sum counts as 25. Both
+        neighbours' are, in each of n sums. The change of the fresh noise is multiplied by the
+        inverse of B, of which ``C A⁻¹``, differences of neighbouring columns of C, gives the norm.
         """
         if self._is_whole:
             return 0.0
@@ -181,7 +182,7 @@ class Factorisation(FixedArrays):
         norm = math.sqrt(float(inverse.sum(axis=0).max() * inverse.sum(axis=1).max()))
         longest = math.sqrt(float((self.left**2).sum(axis=1).max()))
         off = (3 * n + 8) * 2.0**-53 * longest * (math.sqrt(n) + FARTHEST)
-        return 2.01 * norm * math.sqrt(n) * (off + FINENESS / 2 * float(self.fresh.max()))
+        return 2.01 * norm * math.sqrt(n + 24) * (off + FINENESS / 2 * float(self.fresh.max()))
 
     def noise(self, innovations: Innovations) -> "Mixed":
         """Return the noise of a stream of sums, made of its fresh noises."""
@@ -269,16 +270,16 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
           stream keeps does not grow with it: by a public number, and within 1 %.
         - ``"square-root"``: B = C, Toeplitz with the coefficients of ``(1 − x)^(−1/2)``
           (Fichtenberger, Henzinger and Upadhyay, *Constant matters*, 2023): both norms grow like
-          the square root of ``log(n) / π``.
+          the square root of ``log(n) / π``. The last sum has less noise (`privrl.samplers.buffered`
+          derives it).
         - ``"optimal"``: the least mean squared error over all sums, found numerically; a few
           percent better.
         - ``"tree"``: C sums the dyadic intervals, B picks the few that make up a prefix (Chan,
           Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
         - ``"independent"``: each batch has independent noise, C = 1: the least for a handful of
           batches, and the square root of n in the end.
-        - ``"buffered"``: within 1 % of the square root, less noise in the last sum, and a stream
-          keeps two to six tables of noise in place of n (`privrl.samplers.buffered`). Up to a
-          million batches.
+        - ``"buffered"``: within 1 % of the square root, and a stream keeps two to six tables of
+          noise in place of n (`privrl.samplers.buffered`). Up to a million batches.
         - `LocalNoise`: the same, times the root of the number of users.
     n : int
         How many batches, >= 1.
@@ -307,10 +308,7 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
         )
     match name:
         case "square-root":
-            steps = np.arange(1, n)
-            coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
-            root = np.tril(coefficients[np.abs(np.subtract.outer(np.arange(n), np.arange(n)))])
-            return Factorisation(root, root)
+            return _square_root(n)
         case "optimal":
             return _optimal(n)
         case "tree":
@@ -327,6 +325,21 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
         f"factorisation must be one of {', '.join(map(repr, get_args(FactorisationName)))}, "
         f"got {shown(name)}."
     )
+
+
+def _square_root(n: int) -> Factorisation:
+    """Return the square root of the sums, with a last row of C that fills all columns.
+
+    A last sum whose noise is a mixture of the others', and fresh noise, is derived in
+    `privrl.samplers.buffered.BufferedFactorisation`; it holds for any Toeplitz C.
+    """
+    steps = np.arange(1, n)
+    coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
+    left = np.tril(coefficients[np.abs(np.subtract.outer(np.arange(n), np.arange(n)))])
+    right, row = left.copy(), last_row(coefficients)
+    right[-1], left[-1] = row, last_shares(coefficients, row) @ left
+    left[-1, -1] = 1 / row[-1]
+    return Factorisation(left, right)
 
 
 def _optimal(n: int) -> Factorisation:

@@ -152,7 +152,8 @@ def replayed(setup: Setup, episodes: int) -> Any:
     if setup.agent == "rlsvi":
         return agent_of(agents.RLSVI, S, A, H, **options)
     if setup.agent == "sparse-psrl":
-        return agent_of(agents.SparsePSRL, S, A, H, episodes=episodes, **options)
+        bins = (S,) if setup.wrapper == "bins" and not setup.support else ()
+        return agent_of(agents.SparsePSRL, S, A, H, episodes=episodes, bins=bins, **options)
     if setup.agent == "explore-then-plan":
         # An environment ends with the last episode's steps; else one more begins after it.
         once = Once(min(1, episodes - (setup.told == "by an environment")))
@@ -373,6 +374,7 @@ HATS = Setup(
     told=st.sampled_from(["step by step", "side by side", "as counts"]),
     terminates=st.booleans(),
     support=st.booleans(),
+    wrapper=st.sampled_from(["none", "bins"]),
     data=st.data(),
 )
 def test_rewards_with_self_loops_apart(data: Any, **options: Any) -> None:
