@@ -15,6 +15,7 @@ pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[mod
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -130,6 +131,27 @@ def test_the_gain_is_the_best_there_is_within_the_bound():
     h = np.minimum(h - np.maximum(np.log(np.exp(h) @ p), 0)[:, None], BOUND)
     h = h[(h >= -BOUND).all(axis=1)]
     assert (h @ counts[0]).max() <= bounded_gain(counts, p) + 1e-9
+
+
+def test_the_gain_is_the_least_value_of_the_dual():
+    """Whose multiplier SciPy looks for in each row, of tables with many and with few records."""
+
+    def dual(level, row, p):
+        with np.errstate(divide="ignore"):
+            h = np.clip(np.log(row / row.sum() / p) - level, -BOUND, BOUND)
+        return row @ h - row.sum() * math.exp(level) * (np.exp(h) @ p - 1)
+
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        p = np.maximum(rng.dirichlet(np.full(rng.integers(1, 9), rng.choice([0.2, 2.0]))), 1e-9)
+        p /= p.sum()
+        counts = rng.multinomial(rng.choice([3, 40, 4000]), p, size=3).astype(float)
+        counts[0] = rng.multinomial(30, rng.dirichlet(np.full(len(p), 0.3)))
+        best = [
+            minimize_scalar(dual, (-4, 1), args=(row, p), method="golden", tol=1e-12).fun
+            for row in counts
+        ]
+        assert bounded_gain(counts, p) == pytest.approx(sum(best), abs=1e-6)
 
 
 def test_where_the_bound_is_far_the_gain_is_the_likelihood_ratio(monkeypatch):
