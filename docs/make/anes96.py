@@ -18,7 +18,7 @@ from privrl.accounting import ApproxDP
 from privrl.data import Bins, Categories, Schema
 from privrl.models.bayes_net.fit import PrivateBayesNet
 
-EPSILONS = (0.1, 1.0, 3.0, 10.0)
+EPSILONS = (1.0, 3.0)
 N_SPLITS, N_FITS = 6, 12
 #: By the study's codes; age and population (in thousands) in bins that no record decided.
 SCHEMA = Schema(
