@@ -23,7 +23,7 @@ from privrl.models.bayes_net.decomposable import (
     total_cells,
 )
 from privrl.models.bayes_net.pairs import pair_score, with_pairs
-from privrl.models.bayes_net.structure import Structure
+from privrl.models.bayes_net.structure import Structure, count_table
 
 
 def random_model(seed):
@@ -189,6 +189,51 @@ def test_the_pair_that_is_off_is_chosen_and_fitted():
         assert [(each.mechanism, each.shapes, each.sizes) for each in mechanisms] == [
             ("gaussian", ((4, 4),), (5.0,))
         ]
+
+
+def independent(seed, n=3000):
+    """Return the noisy tables of three pairs of independent columns, and of each column."""
+    rng = np.random.default_rng(seed)
+    sizes = {"a": 3, "b": 5, "c": 8}
+    laws = {name: rng.dirichlet(np.full(size, 2.0)) for name, size in sizes.items()}
+    codes = {name: rng.choice(size, n, p=laws[name]) for name, size in sizes.items()}
+    structure = Structure(dict.fromkeys(sizes, ()), sizes)
+    released = []
+    for names in [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]:
+        *own, node = names
+        counts = count_table(node, own, sizes, codes)
+        noisy = rng.normal(counts, 20.0)
+        released.append((names, ReleasedTable(noisy, "gaussian", 20.0)))
+    return structure, released, laws
+
+
+def test_independent_tables_differ_as_chance_has_it():
+    """Over 200 draws; means of 200 standard scores are off by .25 once in 2,000 runs."""
+    found, errors = [], []
+    for seed in range(200):
+        structure, released, laws = independent(seed)
+        alone = pairs._alone(structure, released, 3000.0)
+        found.append(pairs._excess(structure.sizes, released, alone, 3000.0))
+        errors.append(3000 * (alone["b"][0] - laws["b"]))
+    # The estimates of the margins are fitted to the tables, which takes a few cells.
+    assert -1.0 < np.mean(found) < 0.25
+    assert 0.7 < np.std(found) < 1.3
+    assert np.mean(np.array(found) > 2) < 0.06
+    # Of sums of noise over 1, 3 and 8 cells, weighed, and of a law of 3,000 records.
+    noise = 20 / (1 + 1 / 3 + 1 / 8) ** 0.5
+    assert np.std(errors) < 1.15 * (noise**2 + 3000 * 0.2 * 0.8) ** 0.5
+
+
+def test_what_tells_differs_by_more_than_chance():
+    """The same with half of one column made of another, in all of 20 draws."""
+    for seed in range(20):
+        structure, released, _ = independent(seed)
+        names, table = released[3]
+        counts = table.values.copy()
+        counts += 0.5 * (np.diag(counts.sum(axis=1))[:, [0, 1, 2, 0, 1]] / 2 - counts)
+        told = [*released[:3], (names, ReleasedTable(counts, "gaussian", 20.0)), *released[4:]]
+        alone = pairs._alone(structure, told, 3000.0)
+        assert pairs._excess(structure.sizes, told, alone, 3000.0) > 2
 
 
 def test_where_the_network_is_too_large_some_of_its_edges_are_left_out(monkeypatch):

@@ -15,6 +15,7 @@ pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[mod
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -132,6 +133,27 @@ def test_the_gain_is_the_best_there_is_within_the_bound():
     assert (h @ counts[0]).max() <= bounded_gain(counts, p) + 1e-9
 
 
+def test_the_gain_is_the_least_value_of_the_dual():
+    """Whose multiplier SciPy looks for in each row, of tables with many and with few records."""
+
+    def dual(level, row, p):
+        with np.errstate(divide="ignore"):
+            h = np.clip(np.log(row / row.sum() / p) - level, -BOUND, BOUND)
+        return row @ h - row.sum() * math.exp(level) * (np.exp(h) @ p - 1)
+
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        p = np.maximum(rng.dirichlet(np.full(rng.integers(1, 9), rng.choice([0.2, 2.0]))), 1e-9)
+        p /= p.sum()
+        counts = rng.multinomial(rng.choice([3, 40, 4000]), p, size=3).astype(float)
+        counts[0] = rng.multinomial(30, rng.dirichlet(np.full(len(p), 0.3)))
+        best = [
+            minimize_scalar(dual, (-4, 1), args=(row, p), method="golden", tol=1e-12).fun
+            for row in counts
+        ]
+        assert bounded_gain(counts, p) == pytest.approx(sum(best), abs=1e-6)
+
+
 def test_where_the_bound_is_far_the_gain_is_the_likelihood_ratio(monkeypatch):
     monkeypatch.setattr(choice, "BOUND", 30.0)
     counts, p = np.array([[5.0, 3, 2], [1, 1, 8], [0, 0, 0]]), np.array([0.2, 0.3, 0.5])
@@ -233,12 +255,18 @@ def test_replay_sees_scores_that_move_by_more(monkeypatch):
     )
 
 
-def test_all_follows_from_what_was_released(monkeypatch):
-    """With releases held fixed, other records change nothing."""
+@pytest.mark.parametrize("related", [True, False])
+def test_all_follows_from_what_was_released(related, monkeypatch):
+    """With releases held fixed, other records change nothing; nor whether there are edges."""
 
     def tables(self, data, rng):
         return tuple(
-            ReleasedTable(np.full(shape, 2000 / math.prod(shape)), self.mechanism, size)
+            ReleasedTable(
+                2000
+                * (np.eye(*shape) / min(shape) if related else np.ones(shape) / math.prod(shape)),
+                self.mechanism,
+                size,
+            )
             for shape, size in zip(self.shapes, self.deviations, strict=True)
         )
 
@@ -251,7 +279,8 @@ def test_all_follows_from_what_was_released(monkeypatch):
     one_level = records(2000, rng).assign(b=0)
     fits = [private().fit(data, rng) for data in (alike, records(2000, rng), one_level)]
     assert fits[0].to_dict() == fits[1].to_dict() == fits[2].to_dict()
-    assert sum(map(len, fits[0].parents.values())) == 1 + 2 + 3  # the last candidate has them all
+    # The last candidate has them all.
+    assert sum(map(len, fits[0].parents.values())) == (1 + 2 + 3 if related else 0)
     assert len(fits[0].mechanism.shapes) == 4 + 4 + 2
 
 
@@ -272,12 +301,13 @@ def test_parents_that_tell_are_found():
         assert net.log_likelihood(test) > least + 0.8
 
 
-def test_where_nothing_tells_it_is_not_much_worse_than_no_edges():
-    """Means over 6 fits of 3,000 records; one in three nodes may get useless parents.
+def test_where_nothing_tells_there_are_no_edges():
+    """In at least 5 of 6 fits of 3,000 records; each chose parents and two pairs, and counted them.
 
-    Each fit also has two pairs, which are counted whether they tell anything or not.
+    Tables differ by more than two deviations of chance once in forty fits or so, so that two of six
+    do in one of a hundred. The rest costs what the choices and the larger tables took.
     """
-    lost, edges = [], 0
+    lost, empty = [], 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
         codes = [rng.integers(size, size=(7000, 1)) for size in SIZES.values()]
@@ -287,10 +317,12 @@ def test_where_nothing_tells_it_is_not_much_worse_than_no_edges():
             for parents in (dict.fromkeys(SIZES, ()), "private")
         ]
         lost.append(both[0].log_likelihood(data[3000:]) - both[1].log_likelihood(data[3000:]))
-        edges += sum(map(len, both[1].parents.values()))
+        empty += not any(both[1].parents.values())
         assert both[1].choice is not None
-    assert np.mean(lost) < 0.02
-    assert edges <= 18 + 6 * 2
+        assert len(both[1].mechanism.shapes) == 4 + 4 + 2
+        assert BayesNet.from_dict(both[1].to_dict()).cost == both[1].cost
+    assert np.mean(lost) < 0.003
+    assert empty >= 5
 
 
 def test_most_parents_follow_from_the_number_of_nodes():

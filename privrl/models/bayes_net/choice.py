@@ -74,14 +74,13 @@ class _Tuned:
     most_tables: int = 10_000  # to be looked at: decides how many parents a node may have
     most_parents: int = 3
     thinnest: float = 0.25  # records a cell must expect on average, in deviations of the noise
-    halvings: int = 44
     tiny: float = 1e-300
 
 
 _TUNED = _Tuned()
 
 
-_LEVELS = (-60.0, -math.log1p(-math.exp(-BOUND)))  # between which the multipliers' logarithms are
+_LOWEST = -60.0  # logarithm of a multiplier that is not needed
 
 
 def plan(
@@ -243,26 +242,34 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     Notes
     -----
     With a multiplier ``N e^l`` for the sum of a row of N records, the best ``h_k`` is
-    ``log(n_k / (N p_k)) − l``, cut at ±b, and l is found by halving. The returned value is the
-    dual's value there: it is off by N times the square of the error in l, less than 1e-22. Where
-    even factors of e^b leave the sum below 1, no multiplier is needed, and l is as low as it gets.
+    ``log(n_k / (N p_k)) − l``, cut at ±b. The sum of ``p e^h`` falls with l, and is
+    ``A + B e^(−l)`` between two of the levels at which a cell begins or ends to be cut: l is where
+    it is 1. The returned value is the dual's value there. It is off by N times the rounding errors
+    of that sum and of l. Where even factors of e^b leave the sum below 1, no multiplier is needed,
+    and l is as low as it gets.
     """
     counts = counts[counts.sum(axis=1) > 0]
     totals = counts.sum(axis=1, keepdims=True)
+    shares, some = counts / totals, counts > 0
     with np.errstate(divide="ignore"):
-        logs = np.log(counts / totals) - np.log(p)
-    low, high = np.full_like(totals, _LEVELS[0]), np.full_like(totals, _LEVELS[1])
-
-    def within(level: FloatArray) -> FloatArray:
-        return np.clip(logs - level, -BOUND, BOUND)
-
-    for _ in range(_TUNED.halvings):
-        middle = (low + high) / 2
-        above = np.exp(within(middle)) @ p[:, None] > 1
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    h = within(high)
+        logs = np.log(shares) - np.log(p)
+    first = np.where(some, logs, 0.0)  # a cell without records is cut at every level
+    levels = np.hstack([first - BOUND, first + BOUND])
+    order = np.argsort(levels, axis=1)
+    levels = np.take_along_axis(levels, order, axis=1)
+    top, least = (np.where(some, p * math.exp(cut), 0.0) for cut in (BOUND, -BOUND))
+    start = (top + np.where(some, 0.0, p * math.exp(-BOUND))).sum(axis=1, keepdims=True)
+    a = start + np.take_along_axis(np.hstack([-top, least]), order, axis=1).cumsum(axis=1)
+    b = np.take_along_axis(np.hstack([shares, -shares]), order, axis=1).cumsum(axis=1)
+    last = (a + b * np.exp(-levels) > 1).sum(axis=1, keepdims=True) - 1  # before the sum is 1
+    place = np.maximum(last, 0)
+    a, b = (np.take_along_axis(each, place, axis=1) for each in (a, b))
+    level = np.log(np.maximum(b, _TUNED.tiny) / np.maximum(1 - a, _TUNED.tiny))
+    ends = [np.take_along_axis(levels, place + more, axis=1) for more in (0, 1)]
+    level = np.where(last < 0, _LOWEST, np.clip(level, *ends))
+    h = np.clip(logs - level, -BOUND, BOUND)
     excess = np.exp(h) @ p[:, None] - 1
-    return float((counts * h).sum() - (totals * np.exp(high) * excess).sum())
+    return float((counts * h).sum() - (totals * np.exp(level) * excess).sum())
 
 
 def found(gain: float, expected: FloatArray, precision: float) -> float:

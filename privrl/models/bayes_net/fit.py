@@ -54,8 +54,8 @@ class PrivateBayesNet:
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
         in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
         schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides, by
-        `privrl.models.bayes_net.pairs`; with too few records for this budget, a network without
-        edges is fitted.
+        `privrl.models.bayes_net.pairs`. With too few records for this budget, or if the tables are
+        within chance of independence, the network has no edges.
     schema : Schema
         The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
