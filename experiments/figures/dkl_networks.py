@@ -169,13 +169,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set(ylim=(least - 1.2 * (top - least), top + 0.1 * (top - least)))
     axes[0].set_ylabel("mean log-probability of a test record (nats)")
     if len(names) > 1:
-        legend(
-            picture,
-            axes[0],
-            "outside upper center",
-            ncols=5,
-            fontsize="small",
-        )
+        legend(picture, axes[0], "outside upper center", ncols=5, fontsize="small")
     else:
         axes[0].legend(fontsize="x-small")
     picture.supxlabel(f"{budgets_axis(table)}; privacy unit: replace one record")

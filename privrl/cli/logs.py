@@ -185,12 +185,7 @@ class PrivateLog:
 
 
 def public_log(
-    schema: Path,
-    page: Any,
-    *,
-    person: str | None,
-    admissible: Path | None,
-    behaviour: str | None,
+    schema: Path, page: Any, *, person: str | None, admissible: Path | None, behaviour: str | None
 ) -> PublicLog:
     """Return what the options and the schema's page say of a log, checked."""
     import numpy as np
