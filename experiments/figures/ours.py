@@ -149,26 +149,10 @@ def _caption_schedule(table: pd.DataFrame) -> str:
     for epsilon in (0.1, 1.0):
         diffuse, noisy = (by("mean", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
         every, fine = (by("draws", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
-        words.append(
-            told(
-                "ours-schedule",
-                epsilon=epsilon,
-                every=every,
-                diffuse=diffuse,
-                noisy=noisy,
-                fine=fine,
-            )
-        )
-    free = by("draws", _FREE, math.inf).iloc[0]
-    return (
-        "No paper asks how often to draw; DPS does before every episode. Here the episodes before "
-        "which a learner draws are those at which their number has grown by a factor, which is "
-        f"public. With ε fixed for the whole run, {'; '.join(words)}. Each Dirichlet draw is paid "
-        "for anew, so that fewer are better up to where the policy gets too old; too few cost "
-        f"reward without privacy, too ({free['mean']:.0%} with {free.draws} draws). Noisy counts "
-        "are one mechanism for the whole run: their noise grows with the logarithm of the "
-        f"number of releases only. Means over {int(table.run.max()) + 1} runs."
-    )
+        found = {"every": every, "diffuse": diffuse, "noisy": noisy, "fine": fine}
+        words.append(told("ours-schedule, at each budget", epsilon=epsilon, **found))
+    free, runs = by("draws", _FREE, math.inf).iloc[0], int(table.run.max()) + 1
+    return told("ours-schedule", words="; ".join(words), free=free, runs=runs)
 
 
 OURS_SCHEDULE = Figure("ours-schedule", _compute_schedule, _draw_schedule, _caption_schedule)
