@@ -163,7 +163,7 @@ class PrivateLog:
 
     def check(self) -> None:
         """Check what can be checked before the log is read."""
-        from privrl.data.records import check_separator
+        from privrl.data.csv_files import check_separator
         from privrl.experiments.workers import check_workers
 
         check_separator(self.separator)
