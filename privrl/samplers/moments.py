@@ -37,7 +37,13 @@ import numpy as np
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import NORMS, Relation, ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.costs.relations import (
+    NORMS,
+    Relation,
+    ReplaceEpisode,
+    ReplaceStep,
+    ReplaceTransition,
+)
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is, check_positive, check_rng
