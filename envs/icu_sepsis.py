@@ -65,9 +65,7 @@ def icu_sepsis(path: str | PathLike[str] | None = None, *, horizon: int = 20) ->
     return TabularMDP(transition, reward, start, horizon)
 
 
-def icu_sepsis_choices(
-    path: str | PathLike[str] | None = None,
-) -> tuple[BoolArray, FloatArray]:
+def icu_sepsis_choices(path: str | PathLike[str] | None = None) -> tuple[BoolArray, FloatArray]:
     """Return between which actions clinicians chose in ICU-Sepsis, and how.
 
     Parameters

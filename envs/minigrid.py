@@ -10,10 +10,7 @@ _DIRECTIONS = 4
 _DOORS = 3  # states of one: open, closed, locked
 
 
-class Position(
-    gym.ObservationWrapper[np.int64, Any, Any],
-    gym.utils.RecordConstructorArgs,
-):
+class Position(gym.ObservationWrapper[np.int64, Any, Any], gym.utils.RecordConstructorArgs):
     """Number the agent's column, row and direction, its load and the doors, the last fastest.
 
     If the map has objects, a state includes whether the agent carries one; if it has doors, which

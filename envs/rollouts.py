@@ -56,12 +56,7 @@ class Simulator(ABC):
         self._first_row = np.arange(n_states) * n_actions  # of each state: a row is s * A + a
 
     def counts(
-        self,
-        policy: IntArray,
-        episodes: int,
-        rng: Generator,
-        *,
-        free: BoolArray | None = None,
+        self, policy: IntArray, episodes: int, rng: Generator, *, free: BoolArray | None = None
     ) -> IntArray:
         """Return the transition counts of each run, summed over its episodes.
 
@@ -158,12 +153,7 @@ class StepSimulator(Simulator):
         return draws
 
     def _group_counts(
-        self,
-        rows: FloatArray,
-        choices: "_Choices | None",
-        run: IntArray,
-        runs: int,
-        rng: Generator,
+        self, rows: FloatArray, choices: "_Choices | None", run: IntArray, runs: int, rng: Generator
     ) -> IntArray:
         """Return counts of all runs, from walkers that belong to the given runs."""
         draws = self._draws(len(rows), len(run), rng)
@@ -302,11 +292,7 @@ class CountSimulator(Simulator):
         return counts
 
     def _split(
-        self,
-        torn: tuple[IntArray, ...],
-        here: IntArray,
-        free: BoolArray | None,
-        rng: Generator,
+        self, torn: tuple[IntArray, ...], here: IntArray, free: BoolArray | None, rng: Generator
     ) -> IntArray | None:
         """Return how many of those who take any free action take which, shape (places, A)."""
         if not torn[0].size:

@@ -170,9 +170,9 @@ FAMILIES: Final[dict[str, Family]] = {
         (_STATES, _ACTIONS), lambda n, k, seed: dense(n, k, 20, seed), 3_000, drawn=True
     ),
     "Inventory": Family((("capacity", 1, 50),), shop, 3_000),
-    "Queue": Family((("capacity", 1, 100),), lambda n: queue(capacity=n), 3_000),
+    "Queue": Family((("capacity", 1, 100),), queue, 3_000),
     "MachineReplacement": Family(
-        (_STATES,), lambda n: machine_replacement(n_states=n), 3_000
+        (_STATES,), machine_replacement, 3_000
     ),
 }  # fmt: skip
 """The families of which `benchmark` makes tasks outside the suite; the default seed is 7."""

@@ -289,10 +289,7 @@ class RiverSwimVectorEnv(TabularVectorEnv):
                 "fastest."
             )
         self.render_mode = render_mode
-        self._shown: tuple[int, int | None] = (
-            0,
-            None,
-        )  # the first's: end, last action
+        self._shown: tuple[int, int | None] = (0, None)  # the first's: end, last action
 
     def step(self, actions: NDArray[np.integer[Any]]) -> Step:
         """Take one action in each environment; see `TabularVectorEnv.step`."""

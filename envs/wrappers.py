@@ -20,10 +20,7 @@ from privrl.numerics.checks import as_floats, check_is, plain_float
 from privrl.numerics.typing import BoolArray, FloatArray
 
 
-class FlattenDiscrete(
-    gym.ObservationWrapper[np.int64, Any, Any],
-    gym.utils.RecordConstructorArgs,
-):
+class FlattenDiscrete(gym.ObservationWrapper[np.int64, Any, Any], gym.utils.RecordConstructorArgs):
     """Number the combinations of an observation's parts, the last part changing fastest.
 
     Blackjack-v1, whose observation is a Tuple of Discrete(32), Discrete(11) and Discrete(2),
@@ -65,10 +62,7 @@ class FlattenDiscrete(
         return np.int64(number)
 
 
-class FlattenActions(
-    gym.ActionWrapper[Any, np.int64, Any],
-    gym.utils.RecordConstructorArgs,
-):
+class FlattenActions(gym.ActionWrapper[Any, np.int64, Any], gym.utils.RecordConstructorArgs):
     """Number the combinations of an action's parts, the last part changing fastest.
 
     Parameters
@@ -106,10 +100,7 @@ class FlattenActions(
         return element_of(self.env.action_space, reversed(values))
 
 
-class Discretised(
-    gym.ObservationWrapper[np.int64, Any, Any],
-    gym.utils.RecordConstructorArgs,
-):
+class Discretised(gym.ObservationWrapper[np.int64, Any, Any], gym.utils.RecordConstructorArgs):
     """Number the boxes that edges cut an observation space into, the last part changing fastest.
 
     Parameters

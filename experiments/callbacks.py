@@ -24,10 +24,7 @@ __all__ = ["MLflow", "ProgressBar", "TensorBoard", "WeightsAndBiases", "logged"]
 
 def logged(told: Stretch) -> dict[str, float]:
     """Return what is logged of a stretch, each under a name that says whether it is private."""
-    return {
-        "not_private/reward_per_episode": told.mean_reward,
-        "public/draws": float(told.draws),
-    }
+    return {"not_private/reward_per_episode": told.mean_reward, "public/draws": float(told.draws)}
 
 
 class TensorBoard:

@@ -54,7 +54,7 @@ FLOORS = (
 DATA = {
     "privrl/py.typed",
     "privrl/data/datasets/sources.toml",
-    "privrl/experiments/figures/figures.toml",
+    *(f"privrl/experiments/figures/{kind}.toml" for kind in ("captions", "figures")),
     "privrl/experiments/sweeps/tables.sql",
     *(f"privrl/data/{folder}/head.toml" for folder in ("logs", "schema")),
     *(f"privrl/experiments/{kind}/presets.toml" for kind in ("suites", "sweeps")),

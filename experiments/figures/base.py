@@ -14,6 +14,13 @@ from privrl.files.files import package_text
 #: What ``figures.toml`` says of each figure, in the order of the papers.
 ABOUT: dict[str, dict[str, Any]] = tomllib.loads(package_text(__package__, "figures.toml"))
 
+_CAPTIONS: dict[str, str] = tomllib.loads(package_text(__package__, "captions.toml"))
+
+
+def told(name: str, **values: Any) -> str:
+    """Return a paragraph of ``captions.toml`` with its fields filled in."""
+    return _CAPTIONS[name].replace("\n", " ").format(**values)
+
 
 @dataclass(frozen=True)
 class Figure:

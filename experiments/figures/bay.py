@@ -7,7 +7,7 @@ as even as they can be, and at its edge, all in the first cell.
 import numpy as np
 import pandas as pd
 
-from privrl.experiments.figures.base import Figure
+from privrl.experiments.figures.base import Figure, told
 from privrl.experiments.figures.bay_accuracy import DELTA, accuracy, data_sets, draw, hellinger
 from privrl.mechanisms.posteriors import Posteriors, hellinger_sensitivity, smooth_beta
 from privrl.numerics.printing import up_to_places as up
@@ -20,9 +20,11 @@ _SAYS = {  # of a mechanism, with this epsilon
 }
 #: Printed in Figures 3 and 4.
 PRINTED_GLOBAL = 0.239992747797
-PRINTED_BETA = {100: 0.0699407108115, 120: 0.0677791100173, 150: 0.0677791100173}
-PRINTED_LOCAL = {100: 0.08, 120: 0.0945, 150: 0.0945}
-PRINTED_SMOOTH = {100: 0.09, 120: 0.096, 150: 0.096}
+PRINTED = {
+    "beta": {100: 0.0699407108115, 120: 0.0677791100173, 150: 0.0677791100173},
+    "local": {100: 0.08, 120: 0.0945, 150: 0.0945},
+    "smooth": {100: 0.09, 120: 0.096, 150: 0.096},
+}
 
 
 # Tables ---------------------------------------------------------------------------------------
@@ -93,18 +95,7 @@ def _errors(table: pd.DataFrame, loss: str, digits: int) -> str:
 
 
 def _caption_2(table: pd.DataFrame) -> str:
-    return (
-        "The paper compares how far from the true posterior, in Hellinger distance, four "
-        "mechanisms release, for the prior Beta(7, 4) and ε = 0.5. Laplace noise here has the "
-        "scale 2/ε of its section 3.1, and noisy counts are clipped to what counts can be. Mean "
-        f"distances seen here are, {_errors(table, 'hellinger', 3)}. In the middle global "
-        "sensitivity is far the worst, local and smooth are alike, for the two sensitivities are "
-        "equal there, and Laplace noise is better than both; at the edge all exponential "
-        f"mechanisms are next to useless and Laplace noise is not. {_costs(table)}. So global "
-        "sensitivity leaves nearly half of its ε unused, and local and smooth are, for a public "
-        'n, 0.5-differentially private without any δ. "constant" and "certified" are ours, solved '
-        "for a certificate of ε: the second is better than Laplace noise in the middle."
-    )
+    return told("bay-fig2", errors=_errors(table, "hellinger", 3), costs=_costs(table))
 
 
 def _sensitivities(table: pd.DataFrame) -> str:
@@ -112,39 +103,39 @@ def _sensitivities(table: pd.DataFrame) -> str:
     said = []
     for n, row in zip(wide.index.tolist(), wide.to_dict("records"), strict=True):
         said.append(
-            f"n = {n}: local sensitivity {row['local']:.4f} (printed "
-            f"{PRINTED_LOCAL[n]:g}), smooth {row['smooth']:.4f} (printed {PRINTED_SMOOTH[n]:g}), "
-            f"smoothing {row['beta, 2n']:.7f} with 2n and {row['beta, 2(n + 1)']:.7f} with the "
-            f"2(n + 1) of the text (printed {PRINTED_BETA[n]:.7f})"
+            told(
+                "bay-sensitivity",
+                n=n,
+                row=row,
+                printed={kind: values[n] for kind, values in PRINTED.items()},
+            )
         )
     first = wide.iloc[0]
-    return (
-        f"The global sensitivity is {first['global']:.6f}; the printed {PRINTED_GLOBAL:.6f} is "
-        f"{first['global, below the prior']:.6f}, the distance to a posterior below the prior, "
-        f"which no data set has. In the middle, {'; '.join(said)}. Smooth sensitivity exceeds the "
-        f"local one only where that is above {wide['least local with smooth above'].min():.3f}, "
+    return told(
+        "bay-sensitivities",
+        first=first,
+        printed=PRINTED_GLOBAL,
+        said="; ".join(said),
+        least=wide["least local with smooth above"].min(),
     )
 
 
 def _caption_3(table: pd.DataFrame) -> str:
-    return (
-        "The paper repeats the comparison for the prior DL(7, 4, 5) at ε = 0.8 and δ = 0.8. Mean "
-        f"distances seen here are, {_errors(table, 'hellinger', 3)}. {_costs(table)}. The local "
-        "mechanism now costs more than its ε, and is private all the same; (0.8, 0.8) allows "
-        f"nearly everything, and the truth about smooth is far better. {_sensitivities(table)}"
-        "so that no data set of these sizes has the printed pairs."
+    return told(
+        "bay-fig3",
+        errors=_errors(table, "hellinger", 3),
+        costs=_costs(table),
+        sensitivities=_sensitivities(table),
     )
 
 
 def _caption_4(table: pd.DataFrame) -> str:
-    return (
-        "The paper compares the mechanisms for 150 records by Hellinger distance and by the ℓ¹ "
-        "distance of the posterior's parameters. Mean Hellinger distances seen here are, "
-        f"{_errors(table, 'hellinger', 3)}; mean ℓ¹ distances, in counts, "
-        f"{_errors(table, 'l1', 1)}. "
-        f"{_costs(table)}. {_sensitivities(table)}which does not allow the printed pair. The "
-        "figure's numbers are those that Figure 3 has for n = 120, the smoothing among them: they "
-        "seem to have been copied."
+    return told(
+        "bay-fig4",
+        errors=_errors(table, "hellinger", 3),
+        counts=_errors(table, "l1", 1),
+        costs=_costs(table),
+        sensitivities=_sensitivities(table),
     )
 
 

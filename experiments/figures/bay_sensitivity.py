@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.palette import BLACK, GREY, VERMILION
 from privrl.mechanisms import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors
@@ -84,15 +84,8 @@ def _caption(table: pd.DataFrame) -> str:
         said.append(f"{case}: {own:.4f}, and {rest:.4f} at the largest of the rest")
     certified = table.groupby("case", sort=False)[["epsilon", "certified"]].first()
     costs = [f"{up(c, 3)} where ε is {e:g}" for e, c in certified.drop_duplicates().to_numpy()]
-    return (
-        "The paper shows, for each candidate, the largest change of its score when one record is "
-        "replaced, and that it is largest at the true posterior BI(x). So it is in all four cases "
-        f"here: {'; '.join(said)}. The paper says that this always happens at BI(x) itself; by "
-        "the triangle inequality it does, and for the same reason the posterior of the farthest "
-        f"neighbour is level with it: {', '.join(map(str, ties))} such ties in the four cases. The "
-        "mechanism with local sensitivity, which the paper calls not private, has a certificate, "
-        "the smallest ε with δ = 0 over all data sets of that size: "
-        f"{' and '.join(costs)}. (In bay-fig3 it is above its ε.)"
+    return told(
+        "bay-fig1", said="; ".join(said), ties=", ".join(map(str, ties)), costs=" and ".join(costs)
     )
 
 

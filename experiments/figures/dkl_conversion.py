@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
 from privrl.experiments.palette import shades
 from privrl.numerics.printing import up_to_places as up
@@ -46,15 +46,12 @@ def _caption(table: pd.DataFrame) -> str:
     ratios = [of("(13)", o).epsilon.to_numpy() / of("exact", o).epsilon.to_numpy() for o in _ORDERS]
     small = "; ".join(f"{r[0]:,.0f} at λ = {o:g}" for o, r in zip(_ORDERS, ratios, strict=True))
     smallest = table.weight[table.weight > 0].min()
-    return (
-        "The paper shows ε̂ at δ = 10⁻⁵ by its conversion (13) of Algorithm 1, rising with r and "
-        "falling with λ. Both are seen here. But (13) converts the one order that Algorithm 1 was "
-        f"run for, so that ε̂ never falls below {least}, while what the draws really cost goes to "
-        f"0 with r. At r = {smallest:g} the formula is, times the exact "
-        f"value, {small}; over all r shown the least of these ratios is "
-        f"{min(float(r.min()) for r in ratios):.2f}. The published code draws this figure for "
-        "Δ₂² = Δ∞ = 1, one record added or removed; here one is replaced, as in the paper's other "
-        "figures."
+    return told(
+        "dkl-fig8",
+        least=least,
+        smallest=smallest,
+        small=small,
+        lowest=min(float(r.min()) for r in ratios),
     )
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import NAMES, load
 from privrl.data.schema import Categories
-from privrl.experiments.figures.base import Figure, draw_table, legend, panels
+from privrl.experiments.figures.base import Figure, draw_table, legend, panels, told
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -99,16 +99,12 @@ def _caption_table(table: pd.DataFrame) -> str:
     differences = _differences(table)
     said = "; ".join(differences) if differences else "nothing differs"
     shares = table.set_index("data").commonest
-    return (
-        "The paper lists eight data sets of UCI's repository. Read by this package's loader, "
-        f"which checks the files' checksums, against what is printed: {said}. UCI's Adult has 14 "
-        "attributes; the paper does not say which one it leaves out, and the schema here leaves "
-        "out fnlwgt, a weight of the sampling. For Thyroid and Digit, with "
-        f"{table.classes[table.data == 'Thyroid'].iloc[0]} and "
-        f"{table.classes[table.data == 'Digit'].iloc[0]} classes, no share is printed; always to "
-        f"guess the commonest class is right for {shares['Thyroid']:.1%} and {shares['Digit']:.1%} "
-        f"of the records, and for {shares['Bank']:.1%} on Bank, which is what accuracies should "
-        "be compared with."
+    return told(
+        "dkl-table1",
+        said=said,
+        thyroid=table.classes[table.data == "Thyroid"].iloc[0],
+        digit=table.classes[table.data == "Digit"].iloc[0],
+        shares=shares,
     )
 
 
@@ -179,23 +175,18 @@ def _caption_losses(table: pd.DataFrame) -> str:
     cut, raised = wide[[GAUSSIAN, LAPLACE]].min(axis=1), wide[[GAUSSIAN_SD, LAPLACE_SD]].min(axis=1)
     others = wide.drop(columns=[AUTO, NONE, UNIFORM])
     largest = wide.xs(_budgets(table).max(), level="epsilon")
-    text = (
-        "The paper shows the test cross-entropy of the Dirichlet mechanism substantially below "
-        "those of Gaussian and Laplace noise on all data sets. Seen here "
-        f"({_setting(table)}): Algorithm 1 loses less than both in {count(wide[DKL] < cut)} pairs "
-        "of a data set and an ε where noisy counts are cut at 1e-6, as in the published code, "
-        "which the text does not say: a count that noise made negative then stands for an "
-        "impossible value. Where they are cut at the noise's standard deviation, which is as "
-        f"public, it is below both in {count(wide[DKL] < raised)}, and the designed prior with "
-        f"exact accounting in {count(wide[DESIGNED] < raised)}: the floor decides more than the "
-        "mechanism. As printed, with a draw over the classes for each value, the model is not "
-        "naive Bayes: the classes' frequencies are counted once for each feature. At the largest "
-        f"ε it loses {largest[PRINTED].mean():.2f} nats on average, and with draws over the "
-        f"values for each class {largest[DKL].mean():.2f}. The default, auto, is below Algorithm "
-        f"1 in {count(wide[AUTO] < wide[DKL])}, below all others shown in "
-        f"{count(wide[AUTO] < others.min(axis=1))}, and at the most "
-        f"{(wide[AUTO] / wide[UNIFORM]).max():.2f} times the uniform guess"
-        f"{_beats_none(wide)}."
+    text = told(
+        "dkl-losses",
+        setting=_setting(table),
+        below_cut=count(wide[DKL] < cut),
+        below_raised=count(wide[DKL] < raised),
+        designed=count(wide[DESIGNED] < raised),
+        printed=largest[PRINTED].mean(),
+        by_class=largest[DKL].mean(),
+        auto=count(wide[AUTO] < wide[DKL]),
+        best=count(wide[AUTO] < others.min(axis=1)),
+        worst=(wide[AUTO] / wide[UNIFORM]).max(),
+        beats_none=_beats_none(wide),
     )
     return text + (_gohari(wide, "loses") if GOHARI in wide.columns else "")
 
@@ -213,35 +204,20 @@ def _beats_none(wide: pd.DataFrame) -> str:
 def _gohari(wide: pd.DataFrame, verb: str) -> str:
     better = wide[DKL] < wide[GOHARI] if verb == "loses" else wide[DKL] > wide[GOHARI]
     noise = wide[LAPLACE] < wide[GAUSSIAN] if verb == "loses" else wide[LAPLACE] > wide[GAUSSIAN]
-    return (
-        " That Algorithm 1 does better than draws set by the bound of Gohari et al. is seen in "
-        f"{count(better)}; that bound is for a vector whose sum is public, which a table's row is "
-        "not, so its curve is not a guarantee. That Laplace noise does better than Gaussian noise "
-        f"is seen in {count(noise)} here, where each is calibrated as tightly as can be; in the "
-        "paper it comes from composing the Gaussian mechanism's parts loosely."
-    )
+    return " " + told("dkl-gohari", better=count(better), noise=count(noise))
 
 
 def _caption_accuracies(table: pd.DataFrame) -> str:
     wide = means(table, "accuracy")
     against = {name: count(wide[DKL] > wide[name]) for name in (GAUSSIAN, LAPLACE, GAUSSIAN_SD)}
-    text = (
-        "The paper shows no clear winner in accuracy. Seen here "
-        f"({_setting(table)}): Algorithm 1 is more accurate than Gaussian noise in "
-        f"{against[GAUSSIAN]} pairs of a data set and an ε, than Laplace noise in "
-        f"{against[LAPLACE]}, both cut at 1e-6, and than Gaussian noise cut at its deviation in "
-        f"{against[GAUSSIAN_SD]}; the mean accuracies are {wide[DKL].mean():.3f}, "
-        f"{wide[GAUSSIAN].mean():.3f}, {wide[LAPLACE].mean():.3f} and "
-        f"{wide[GAUSSIAN_SD].mean():.3f}, of auto {wide[AUTO].mean():.3f}, without privacy "
-        f"{wide[NONE].mean():.3f}. "
-    )
+    text = told("dkl-accuracies", setting=_setting(table), against=against, mean=wide.mean())
     claims: list[tuple[str, str, Callable[[float], bool]]] = [
         ("Digit", "for ε > 0.1", lambda e: e > 0.11),
         ("Adult", "for ε < 0.1", lambda e: e < 0.09),
         ("Bank", "for all ε", lambda e: True),
     ]
     if table.delta.iloc[0] == 0:
-        text += "It names three data sets where the Dirichlet mechanism beats Gaussian noise"
+        text += " It names three data sets where the Dirichlet mechanism beats Gaussian noise"
         shown = [claim for claim in claims if claim[0] in wide.index.get_level_values("data")]
         for name, words, holds in shown:
             some = wide.loc[name]
@@ -249,7 +225,7 @@ def _caption_accuracies(table: pd.DataFrame) -> str:
             text += f"; on {name} {words} it is so at {count(some[DKL] > some[GAUSSIAN])} ε"
         text += "." if shown else ", none of which is shown here."
     else:
-        text = text.rstrip() + _gohari(wide, "is right")
+        text += _gohari(wide, "is right")
     return text
 
 

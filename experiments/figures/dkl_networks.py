@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import networks
 from privrl.data.datasets.sources import SOURCES
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -144,14 +144,7 @@ def _caption_6(table: pd.DataFrame) -> str:
             f"{name} {len(nodes)} nodes, {int((edges.parent != '').sum())} edges and "
             f"{int((nodes.rows * nodes.cells).sum()):,} cells"
         )
-    return (
-        "The paper draws its three networks, parts of larger ones of Le Quy et al. (2022). Drawn "
-        f"here, from the published code: {'; '.join(sizes)} over this package's public schemas. "
-        "The tables must be estimated from 1,000 records for GermanCredit and over 40,000 for the "
-        "others. One replaced record changes two cells in each node's table, so that the budget "
-        "is shared by the nodes; the published code divides ε by 3, the number of data sets, "
-        "instead."
-    )
+    return told("dkl-fig6", sizes="; ".join(sizes))
 
 
 DKL_FIG6 = Figure("dkl-fig6", _compute_6, _draw_6, _caption_6)
@@ -176,13 +169,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set(ylim=(least - 1.2 * (top - least), top + 0.1 * (top - least)))
     axes[0].set_ylabel("mean log-probability of a test record (nats)")
     if len(names) > 1:
-        legend(
-            picture,
-            axes[0],
-            "outside upper center",
-            ncols=5,
-            fontsize="small",
-        )
+        legend(picture, axes[0], "outside upper center", ncols=5, fontsize="small")
     else:
         axes[0].legend(fontsize="x-small")
     picture.supxlabel(f"{budgets_axis(table)}; privacy unit: replace one record")
@@ -203,25 +190,22 @@ def _caption(table: pd.DataFrame) -> str:
         for name, row in middle.iterrows()
     )
     adp = table.delta.iloc[0] > 0
-    text = (
-        "The paper shows test log-likelihoods of the Dirichlet mechanism above those of Gaussian "
-        "and Laplace noise for ε < 1; its section 5.2 says less than, and means greater, as its "
-        f"conclusion does. Seen here ({table.split.nunique()} splits, bins of the training part, "
-        "which are not private): for ε < 1 Algorithm 1 is above both noises cut at 1e-6, as the "
-        f"published code has them, in {count(small[DKL] > cut)} pairs of a network and an ε, and "
-        f"above both cut at their deviation in {count(small[DKL] > raised)}; the designed prior "
-        f"in {count(small[DESIGNED] > raised)}. So the order is that of the floors. At ε = 0.1, in "
-        f"nats for each record: {gaps}. The default, auto, is above all others in "
-        f"{count(wide[AUTO] > others)} pairs over all ε, and above the uniform guess in "
-        f"{count(wide[AUTO] > wide[UNIFORM])}, which Algorithm 1 is in "
-        f"{count(wide[DKL] > wide[UNIFORM])}."
+    text = told(
+        "dkl-networks",
+        splits=table.split.nunique(),
+        above_cut=count(small[DKL] > cut),
+        above_raised=count(small[DKL] > raised),
+        designed=count(small[DESIGNED] > raised),
+        gaps=gaps,
+        auto=count(wide[AUTO] > others),
+        auto_uniform=count(wide[AUTO] > wide[UNIFORM]),
+        dkl_uniform=count(wide[DKL] > wide[UNIFORM]),
     )
     if adp:
-        text += (
-            " That Algorithm 1 does better than draws set by the bound of Gohari et al. is seen in "
-            f"{count(wide[DKL] > wide[GOHARI])}, and that Laplace noise does better than Gaussian "
-            f"noise in {count(wide[LAPLACE] > wide[GAUSSIAN])}, each calibrated as tightly as can "
-            "be here. The bound is for vectors whose sum is public, and the curve no guarantee."
+        text += " " + told(
+            "dkl-networks-gohari",
+            gohari=count(wide[DKL] > wide[GOHARI]),
+            laplace=count(wide[LAPLACE] > wide[GAUSSIAN]),
         )
     return text
 

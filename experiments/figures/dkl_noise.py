@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import rel_entr
 
 from privrl.accounting.targets import RenyiDP
-from privrl.experiments.figures.base import Figure, legend, panels
+from privrl.experiments.figures.base import Figure, legend, panels, told
 from privrl.experiments.palette import LOOKS
 from privrl.mechanisms import LaplaceMechanism
 from privrl.mechanisms.additive import normalise
@@ -85,21 +85,16 @@ def _caption(table: pd.DataFrame) -> str:
     points = table[table.released == _POINTS]
     l1, kl, divided = (points[name].to_numpy() for name in ("l1", "kl", "kl_normalised"))
     raw, floored, drawn = (table[table.released == name] for name in (_RAW, _FLOORED, _DRAWN))
-    return (
-        "The paper adds two draws of Laplace(1/10) noise to the frequencies (0.1, 0.9) of ten "
-        f"people: at nearly equal ℓ¹ distances, {l1[0]:.3f} and {l1[1]:.3f}, the KL "
-        f"divergence is {kl[0]:.3f} and {kl[1]:.3f}, {kl[1] / kl[0]:.2f} times as "
-        "much. These numbers are reproduced, but noisy frequencies do not sum to 1, so the "
-        "printed numbers are not divergences between distributions. Divided by their sums the two "
-        f"lose {divided[0]:.3f} and {divided[1]:.3f}, "
-        f"{divided[1] / divided[0]:.2f} times as much: the point stands. It is "
-        f"worse than the paper says: {np.isinf(raw.kl_normalised).mean():.0%} of all draws make a "
-        "frequency negative, where the KL divergence is undefined. A fix costs nothing: "
-        "with no count below the noise's size, 1, the mean divergence is "
-        f"{floored.kl_normalised.mean():.3f} (the smaller count happens to be 1 as well). A "
-        "Dirichlet draw of the same Rényi divergence of "
-        f"order 2 has a mean of {drawn.kl_normalised.mean():.3f}, prior and weight designed for "
-        "ten records in two cells."
+    return told(
+        "dkl-noise-example",
+        l1=l1,
+        kl=kl,
+        ratio=kl[1] / kl[0],
+        divided=divided,
+        divided_ratio=divided[1] / divided[0],
+        undefined=np.isinf(raw.kl_normalised).mean(),
+        floored=floored.kl_normalised.mean(),
+        drawn=drawn.kl_normalised.mean(),
     )
 
 

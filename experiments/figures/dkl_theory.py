@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln, polygamma
 
 from privrl.costs.simplex import probability_some_below
-from privrl.experiments.figures.base import Figure, legend, panels
+from privrl.experiments.figures.base import Figure, legend, panels, told
 from privrl.experiments.palette import BLACK, GREEN, GREY, ORANGE, PURPLE, VERMILION, WINE, colour
 
 # Figure 1 -----------------------------------------------------------------------------------
@@ -63,17 +63,16 @@ def _caption_1(table: pd.DataFrame) -> str:
     lower, upper = error["lower bound of (5)"], error["upper bound of (5)"]
     at = int(abs(error.index.to_numpy() - 1).argmin())
     few, many = (error[f"{terms} terms of (4)"] for terms in _TERMS)
-    return (
-        "The paper plots the trigamma function ψ', bounds it by 1/x + 1/(2x²) from below and "
-        "1/x + 1/x² from above (5), and says that its series (4) allows for fast approximation at "
-        "any precision. Seen here: ψ' is positive, convex and decreasing, and keeps to both "
-        f"bounds. The lower one is off by {lower.max():.0%} at the most, at x = "
-        f"{lower.idxmax():g}, and the upper one by {upper.max():.0%}, at x = "
-        f"{upper.idxmax():.2g}. But the series is slow: at x = {error.index[at]:.3g}, "
-        f"{_TERMS[0]} terms are {few.iloc[at]:.1%} short and {_TERMS[1]} terms still "
-        f"{many.iloc[at]:.2%}, since what is left falls only like one over their number. And it "
-        "falls short of ψ', so that a guarantee made with it would be too small. privrl takes "
-        "SciPy's ψ', which is precise to the last digits."
+    return told(
+        "dkl-fig1",
+        lower=lower.max(),
+        lower_at=lower.idxmax(),
+        upper=upper.max(),
+        upper_at=upper.idxmax(),
+        x=error.index[at],
+        terms=_TERMS,
+        few=few.iloc[at],
+        many=many.iloc[at],
     )
 
 
@@ -145,17 +144,17 @@ def _caption_2(table: pd.DataFrame) -> str:
     first, last = wide.iloc[0], wide.iloc[-1]
     ends = "; ".join(f"{n} x {n} nodes: {first[f'{n} x {n} nodes']:.1e}" for n in _NODES)
     reached = float(np.interp(np.log(1e-5), np.log(wide[_OURS]), np.log(wide.index.to_numpy())))
-    return (
-        f"The paper shows δ of Gohari et al.'s guarantee, at r = {_TOTAL:.2f}, η = "
-        f"{_ALPHA / _TOTAL:.4f} (printed as 0.028) and η' = {4 * _ALPHA / _TOTAL:.3f}, level off "
-        "at 2.1·10⁻⁴ however small gamma is, and says that for some parameters δ cannot go below "
-        "such a threshold. The threshold is not part of the guarantee: it is the error of a fixed "
-        "integration rule (in its code one of degree 50). Here, rules with few nodes also level "
-        f"off, at 1 minus their integral of the whole density: {ends}; below 0 the integral is "
-        "greater than 1, as the paper saw. The probability itself falls from "
-        f"{last[_OURS]:.1e} at gamma = {wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = "
-        f"{wide.index[0]:.0e}; δ = 10⁻⁵ is reached at gamma = {np.exp(reached):.2g}. It is "
-        "computed as an integral of positive terms, precise to nine digits or more."
+    return told(
+        "dkl-fig2",
+        total=_TOTAL,
+        eta=_ALPHA / _TOTAL,
+        eta_bar=4 * _ALPHA / _TOTAL,
+        ends=ends,
+        last=last[_OURS],
+        largest=wide.index[-1],
+        first=first[_OURS],
+        smallest=wide.index[0],
+        reached=np.exp(reached),
     )
 
 

@@ -15,7 +15,7 @@ from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import ReplaceRecord
 from privrl.costs.simplex import SimplexCost
-from privrl.experiments.figures.base import Figure, legend, panels
+from privrl.experiments.figures.base import Figure, legend, panels, told
 from privrl.experiments.palette import BLACK, GREY, OLIVE, ORANGE, PURPLE, WINE
 from privrl.mechanisms.design import design, expected_loss
 from privrl.mechanisms.papers import dkl_algorithm_1
@@ -175,8 +175,8 @@ def _at(table: pd.DataFrame, name: str, order: float, epsilon: float, what: str)
 
 
 def _caption_3(table: pd.DataFrame) -> str:
-    def ratios(name: str, other: str, order: float) -> str:
-        one, two = (_curve(table, "rdp", n, order).epsilon.to_numpy() for n in (name, other))
+    def ratios(other: str, order: float) -> str:
+        one, two = (_curve(table, "rdp", n, order).epsilon.to_numpy() for n in (_CLAIM, other))
         return f"{(one / two).min():.2f} to {(one / two).max():.2f}"
 
     least = {o: float(_curve(table, "kl", "least", o).epsilon.iloc[0]) for o in ORDERS}
@@ -185,36 +185,16 @@ def _caption_3(table: pd.DataFrame) -> str:
         + ", ".join(f"{_at(table, n, order, epsilon, 'kl'):.2g} {word}" for n, word in _WORDS)
         for order, epsilon in ((2.0, 20.0), (20.0, 1.0), (200.0, 1.0))
     )
-    sim = _curve(table, "kl", _SIM, 2.0)
-    return (
-        "The paper compares two things. Above: Algorithm 1's ε with the Rényi divergence between "
-        "the posteriors of two histograms that it calls neighbouring, and finds them close. "
-        "As printed, (11, 8, 65, 25, 38, 1) and (11, 7, 65, 25, 38, 0) differ by two records; "
-        "its code moves one record, with 0 and 1 in the last cell, and that is what reproduces. "
-        "Seen here, the claim is "
-        + "; ".join(
-            f"{ratios(_CLAIM, _MEANT, o)} times that divergence at λ = {o:g}" for o in ORDERS
-        )
-        + ". Over any data, as a guarantee must be, it is "
-        + "; ".join(
-            f"{ratios(_CLAIM, _EXACT, o)} times the exact value at λ = {o:g}" for o in ORDERS
-        )
-        + ". Below: the mean KL loss on (119, 74, 618, 272, 13, 187) where one draw is "
-        "(ε̂, 10⁻⁵)-differentially private, exact here in place of a few draws. The paper runs "
-        "ε̂ from 0.001 on. That does not reproduce: by its own conversion (13) no r, however small, "
-        "reaches an ε̂ under "
-        + "; ".join(f"{up(least[o], 3)} at λ = {o:g}" for o in ORDERS)
-        + ". Its published code calls that conversion with the arguments one place off, at δ = 2 "
-        "and Δ₂² = 1 (dotted, not a guarantee): at λ = 2 and ε̂ = 1 the exact δ of its setting is "
-        f"{_at(table, _CODE, 2.0, 1.0, 'delta'):.2g} in place of 10⁻⁵. Gohari et al.'s guarantee "
-        "has no missing points here: at λ = 2 it is computed down to ε̂ = "
-        f"{sim.epsilon.min():.1g}. Mean losses, {losses}. The paper finds Algorithm 1 generally "
-        "better than Gohari et al.'s guarantee. That holds from ε̂ = "
-        + ", ".join(f"{_ahead_from(table, o):.2g} (λ = {o:g})" for o in ORDERS)
-        + " on; below, Algorithm 1 is behind it or says nothing. The same prior, exactly accounted "
-        "for, is ahead of both, and a prior that does not follow λ (designed from N and d) is far "
-        "ahead where λ or ε̂ is large. Towards a large λ draws get close to uniform, as the paper "
-        "says."
+    exact = (f"{ratios(_EXACT, o)} times the exact value at λ = {o:g}" for o in ORDERS)
+    return told(
+        "dkl-fig3",
+        meant="; ".join(f"{ratios(_MEANT, o)} times that divergence at λ = {o:g}" for o in ORDERS),
+        exact="; ".join(exact),
+        least="; ".join(f"{up(least[o], 3)} at λ = {o:g}" for o in ORDERS),
+        code=_at(table, _CODE, 2.0, 1.0, "delta"),
+        sim=_curve(table, "kl", _SIM, 2.0).epsilon.min(),
+        losses=losses,
+        ahead=", ".join(f"{_ahead_from(table, o):.2g} (λ = {o:g})" for o in ORDERS),
     )
 
 

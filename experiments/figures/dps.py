@@ -16,7 +16,7 @@ from privrl.accounting.targets import RenyiDP
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
-from privrl.experiments.figures.base import Figure, draw_table, label_deltas, note, panels
+from privrl.experiments.figures.base import Figure, draw_table, label_deltas, note, panels, told
 from privrl.experiments.palette import BLACK, GREY, PURPLE, VERMILION, shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dps_prior
@@ -116,18 +116,14 @@ def _caption_1(table: pd.DataFrame) -> str:
         "exactly"
         for a in _PRIORS
     )
-    return (
-        "The paper shows its bound (8) on the Rényi divergence of order 2 close above the value "
-        "for one pair of data sets in which the changed cell is empty, and the δ that follows "
-        "from (8), each for a record that is added or removed. Seen here: the bound is "
-        f"{ratios[0]:.2f} times that value at the prior 2 and {ratios[1]:.2f} times at 20, so it "
-        "is close for large priors only. Over all data the exact value is "
-        f"{up(rdp(exact, 2), 3)} nats at the prior 2, against {up(rdp(bound, 2), 3)} by (8). With "
-        f"20 records in the cell it is {up(rdp(full, 2), 3)}: as the paper says, the bound knows "
-        "nothing of the data. In (ε, δ) more is gained; ε at δ = "
-        f"{DELTA:g}, {epsilons}. The paper's caption calls the left axis ½λ times the divergence, "
-        "which is the divergence itself only at λ = 2; its appendix A calls the "
-        "trigamma function increasing where it decreases."
+    return told(
+        "dps-fig1",
+        ratios=ratios,
+        exact=up(rdp(exact, 2), 3),
+        bound=up(rdp(bound, 2), 3),
+        full=up(rdp(full, 2), 3),
+        delta=DELTA,
+        epsilons=epsilons,
     )
 
 
@@ -192,14 +188,15 @@ def _caption_example(table: pd.DataFrame) -> str:
     of = {row["rule"]: row for row in table.to_dict("records")}
     exact, solved, at_346 = of["exact"], of[SOLVED], of["printed result"]
     printed, closed = of[PRINTED], of["closed form (9)"]
-    return (
-        "The paper asks for the least prior with which one draw from a histogram's posterior has "
-        "a Rényi divergence of order 2 of at most 1 nat when one record is replaced; it finds "
-        f"3.46, and {closed['alpha']:g} by its closed form. Both are reproduced: (8) gives "
-        f"{solved['alpha']:.5f}. But at 3.46 no more than {up(at_346['rdp_exact'], 3)} "
-        f"nats are spent, and the least prior is {exact['alpha']:.4f}. The equation that the paper "
-        f"prints, trigamma(prior - 1) = 1, would give {printed['alpha']:.3f}, at which (8) is "
-        f"{up(printed['rdp_bound'])} and the truth {up(printed['rdp_exact'], 3)}; 1/2 is meant."
+    return told(
+        "dps-example",
+        closed=closed,
+        solved=solved,
+        spent=up(at_346["rdp_exact"], 3),
+        exact=exact,
+        printed=printed,
+        bound=up(printed["rdp_bound"]),
+        truth=up(printed["rdp_exact"], 3),
     )
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.accounting.targets import RenyiDP
 from privrl.costs.relations import ReplaceRecord
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.palette import look
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.additive import normalise
@@ -152,23 +152,16 @@ def _caption(table: pd.DataFrame) -> str:
     diffuse = (wide["Dirichlet, diffuse"] / wide["Dirichlet, concentrated"]).xs(
         last, level="n_records"
     )
-    return (
-        "The paper shows Dirichlet draws with the prior of (8) ahead of Gaussian and Laplace "
-        "noise up to N of order d/ε, and Gaussian noise ahead beyond. Seen here, on data drawn "
-        "as its code does (η = 5): in the six panels Gaussian noise overtakes at N ε/d = "
-        f"{', '.join(turns)}. The claim holds for such even data only: with all records in one "
-        "cell Gaussian noise is ahead from N sqrt(ε/d) = "
-        f"{', '.join(corners)} on. It also rests on noise that is left as it is. Clipped and "
-        "divided by its sum, which is free, Gaussian noise loses between "
-        f"{1 / max(b for _, b in behind):.2f} and {1 / min(a for a, _ in behind):.2f} times as "
-        "much as the Dirichlet draw. The code's Laplace noise is "
-        f"{laplace.min():.2f} to {laplace.max():.2f} times larger than order 2 asks for, since "
-        "it goes through pure differential privacy; the paper does not say so. Scale and prior "
-        "designed for the ℓ² loss from N and d alone do better than (8) by a factor of "
-        f"{designed.min():.2f} to {designed.max():.2f} on these data. Diffuse sampling, with "
-        f"a prior of 1, at N = {last:,} loses {diffuse.min():.1f} to {diffuse.max():.1f} times as "
-        "much as concentrated sampling: what is better in reinforcement learning is worse on "
-        "even data."
+    return told(
+        "dps-fig2",
+        turns=", ".join(turns),
+        corners=", ".join(corners),
+        least=1 / max(b for _, b in behind),
+        most=1 / min(a for a, _ in behind),
+        laplace=laplace.agg(["min", "max"]),
+        designed=designed.agg(["min", "max"]),
+        last=last,
+        diffuse=diffuse.agg(["min", "max"]),
     )
 
 

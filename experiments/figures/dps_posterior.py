@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import polygamma
 
 from privrl.accounting.targets import RenyiDP
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
 from privrl.experiments.palette import shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
@@ -111,22 +111,19 @@ def _caption(table: pd.DataFrame) -> str:
     steps = ", ".join(f"N^({slope(eta):.2f}) for η = {eta:g}" for eta in ETAS)
     above = (at.bound / at.kl).loc["(8)"]
     code = kl.loc["(8)", :, :, last] / kl.loc["code", :, :, last]
-    return (
-        "The paper shows how far a posterior moves when the prior 1 of 20 cells is raised to make "
-        "one draw private: less with more records, more for sparse p (small η) and small ε. Seen "
-        f"here, at N = {last:,} and ε = 0.01, the mean divergence is "
-        f"{kl['(8)', 0.01, 0.1, last]:.3g} nats for η = 0.1, {kl['(8)', 0.01, 1.0, last]:.3g} for "
-        f"η = 1 and {kl['(8)', 0.01, 10.0, last]:.3g} for η = 10, so the order is as claimed. But "
-        f"for η = 0.1 it rises at first, to {kl['(8)', 0.01, 0.1].max():.3g}, and the fall at the "
-        f"largest N is like {steps}: sparse cells stay empty, and the 1/N of Theorem "
-        "6 is far off there. As printed, its bound has the mean of 1/p in it, which is infinite "
-        f"for η ≤ 1; mended it is finite, and {above.min():.2f} to {above.max():.0f} times the "
-        "mean. The priors of (8) are "
-        f"{priors('(8)')} at ε = 0.01, 0.1 and 1; the least "
-        f"ones are {priors('exact')}. The authors' "
-        "published code hands the number 1 over as the order where 2 is meant, and so uses "
-        f"{priors('code')}: the divergence is then lower by "
-        f"factors of {code.min():.1f} to {code.max():.1f}, and order 2 is not covered."
+    return told(
+        "dps-fig5",
+        last=last,
+        sparse=kl["(8)", 0.01, 0.1, last],
+        even=kl["(8)", 0.01, 1.0, last],
+        dense=kl["(8)", 0.01, 10.0, last],
+        peak=kl["(8)", 0.01, 0.1].max(),
+        steps=steps,
+        above=above.agg(["min", "max"]),
+        priors=priors("(8)"),
+        least_priors=priors("exact"),
+        code_priors=priors("code"),
+        code=code.agg(["min", "max"]),
     )
 
 

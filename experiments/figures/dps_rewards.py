@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.agents.methods import Method
 from privrl.costs.relations import PaperStepWarning
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, panels, told
 from privrl.experiments.palette import BLACK, look
 from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
 from privrl.experiments.sweeps.presets import PUBLISHED
@@ -116,29 +116,21 @@ def _caption(table: pd.DataFrame) -> str:
     ends = last.set_index(["method", "epsilon"])["reward_per_episode"]
     late = float(ends[_DIFFUSE, most] / ends[_FREE, math.inf])
     lost = 1 - _reward(table, _SOUND, _DIFFUSE, most) / _reward(table, _PAPER, _DIFFUSE, most)
-    return (
-        "The paper shows the rewards of posterior sampling in RiverSwim over 3000 episodes, its "
-        "transitions drawn before each of them: averages with exponentially falling weights "
-        "(0.02), in its code of one run. It finds that diffuse draws attain the reward of the "
-        "algorithm without privacy if ε is not too small, and are ahead of concentrated ones. Here "
-        f"are means over {first.runs} runs, each point over {first.episodes / 60:.0f} of "
-        f"{first.episodes} episodes, with 95 % confidence bands. In the paper's setting, of the "
-        f"whole reward without privacy ({free:.2f} an episode; the best policy has "
-        f"{first.optimum:.2f}) diffuse draws keep {shares(_PAPER, _DIFFUSE)} at ε = "
-        f"{', '.join(f'{e:g}' for e in epsilons)}, concentrated ones "
-        f"{shares(_PAPER, _CONCENTRATED)}. That diffuse draws are ahead reproduces. That they "
-        f"attain the same reward holds for the last episodes at most: at ε = {most:g} they have "
-        f"{late:.0%} of it in the last {first.episodes / 60:.0f}, and {total:.0%} of the total. "
-        "This row is not a guarantee: the paper takes Δ₂² = 4 and Δ∞ = 1, but at a self-loop a "
-        "replaced step changes one cell by 2, so that Δ₂² = 6 and Δ∞ = 2. The lower row is sound, "
-        "and also counts that a reward here depends on the state arrived in: diffuse "
-        f"{shares(_SOUND, _DIFFUSE)}, concentrated {shares(_SOUND, _CONCENTRATED)}; at ε = "
-        f"{most:g} being sound takes {lost:.0%} of the diffuse reward. Scale and prior are chosen "
-        "by exact accounting, which for so little a draw is next to the paper's (10), and rewards "
-        "are released as Dirichlet draws. The Gaussian mechanism with (∞, 0.5)-RDP that the paper "
-        "uses does not exist: none has a finite divergence of order ∞. It also says that r is "
-        "solved for by (13), where (10) is meant. At the same budgets noisy counts on a geometric "
-        f"schedule, privrl's default, keep {shares(_SOUND, _OURS)}."
+    return told(
+        "dps-fig4",
+        first=first,
+        block=first.episodes / 60,
+        free=free,
+        diffuse=shares(_PAPER, _DIFFUSE),
+        epsilons=", ".join(f"{e:g}" for e in epsilons),
+        concentrated=shares(_PAPER, _CONCENTRATED),
+        most=most,
+        late=late,
+        total=total,
+        sound_diffuse=shares(_SOUND, _DIFFUSE),
+        sound_concentrated=shares(_SOUND, _CONCENTRATED),
+        lost=lost,
+        ours=shares(_SOUND, _OURS),
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.agents.methods import Method
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.palette import look, shades
 from privrl.experiments.sweeps import SweepSpec, plots, preset, run_sweep
 from privrl.experiments.sweeps.presets import PUBLISHED
@@ -68,18 +68,21 @@ def _caption_frontier(table: pd.DataFrame) -> str:
     window = "diffuse, geometric:1.2, window 16"
     prior = "concentrated, geometric:1.2, window 16"
     free = "PSRL without privacy, geometric:1.05"
-    return (
-        "No paper compares these: the reward that each method keeps of the optimum on RiverSwim, "
-        f"{int(table.episodes.iloc[0])} episodes of {int(table.horizon.iloc[0])} steps, with the "
-        "schedule, prior and window that suit it best; the unit is one step, and the budget, a "
-        "Rényi divergence of order 2, covers transitions and rewards. At ε = "
-        f"{', '.join(f'{e:g}' for e in epsilons)} noisy counts, the default, keep "
-        f"{kept(_DEFAULT)}, where {shares[free, math.inf]:.0%} is had without privacy; Dirichlet "
-        f"draws on a geometric schedule {kept(window)}; concentrated ones {kept(prior)}; draws "
-        f"before every episode, as DPS has them, {kept('diffuse, every-episode')}; and noise "
-        f"added by each user {kept('local-counts, geometric:1.1')}. A random policy has "
-        f"{shares['random policy', math.inf]:.1%}. As (ε, {table.delta.iloc[0]:g}) differential "
-        f"privacy all this costs up to {costs}. Means over {int(table.run.max()) + 1} runs."
+    return told(
+        "ours-frontier",
+        episodes=int(table.episodes.iloc[0]),
+        steps=int(table.horizon.iloc[0]),
+        epsilons=", ".join(f"{e:g}" for e in epsilons),
+        default=kept(_DEFAULT),
+        free=shares[free, math.inf],
+        window=kept(window),
+        prior=kept(prior),
+        every=kept("diffuse, every-episode"),
+        local=kept("local-counts, geometric:1.1"),
+        random=shares["random policy", math.inf],
+        delta=table.delta.iloc[0],
+        costs=costs,
+        runs=int(table.run.max()) + 1,
     )
 
 
@@ -146,22 +149,10 @@ def _caption_schedule(table: pd.DataFrame) -> str:
     for epsilon in (0.1, 1.0):
         diffuse, noisy = (by("mean", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
         every, fine = (by("draws", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
-        words.append(
-            f"at ε = {epsilon:g} Dirichlet draws keep {every['mean']:.0%} of the optimum when made "
-            f"before each of {every.draws} episodes, and {diffuse['mean']:.0%} with "
-            f"{diffuse.draws} draws, their best; noisy counts keep {noisy['mean']:.0%} with "
-            f"{noisy.draws} releases, and still {fine['mean']:.0%} with {fine.draws}"
-        )
-    free = by("draws", _FREE, math.inf).iloc[0]
-    return (
-        "No paper asks how often to draw; DPS does before every episode. Here the episodes before "
-        "which a learner draws are those at which their number has grown by a factor, which is "
-        f"public. With ε fixed for the whole run, {'; '.join(words)}. Each Dirichlet draw is paid "
-        "for anew, so that fewer are better up to where the policy gets too old; too few cost "
-        f"reward without privacy, too ({free['mean']:.0%} with {free.draws} draws). Noisy counts "
-        "are one mechanism for the whole run: their noise grows with the logarithm of the "
-        f"number of releases only. Means over {int(table.run.max()) + 1} runs."
-    )
+        found = {"every": every, "diffuse": diffuse, "noisy": noisy, "fine": fine}
+        words.append(told("ours-schedule, at each budget", epsilon=epsilon, **found))
+    free, runs = by("draws", _FREE, math.inf).iloc[0], int(table.run.max()) + 1
+    return told("ours-schedule", words="; ".join(words), free=free, runs=runs)
 
 
 OURS_SCHEDULE = Figure("ours-schedule", _compute_schedule, _draw_schedule, _caption_schedule)
@@ -236,18 +227,17 @@ def _caption_users(table: pd.DataFrame) -> str:
     last = table[(table.episodes == most) & (table.epsilon == 1.0)].groupby("method")
     least = last["optimal_share"].min()
     spent = table[np.isfinite(table.epsilon)].groupby("epsilon")["epsilon_delta"].max()
-    return (
-        "No paper here protects a whole user. Now each episode is one person, all of it is "
-        "replaced in a neighbouring history, and noisy counts release transitions and rewards (the "
-        f"default method). The share of the optimal reward, summed over all users: {some}. As (ε, "
-        f"{table.delta.iloc[0]:g}) differential privacy, ε = 0.1 costs {up(spent[0.1])} and ε = 1 "
-        f"costs {up(spent[1.0])}. Privacy costs a number of users rather than a share of the "
-        f"reward: at {most:,} users and ε = 1 the mean is {mean[_NOTHING, 1.0, most]:.2%}. The "
-        f"worst run keeps {least[_NOTHING]:.1%}: noise can make an action that nobody takes look "
-        "good, and then a whole batch of users tries it. Where it is public which next states are "
-        f"possible, the worst run keeps {least[_SUPPORT]:.2%}. All users between two "
-        "draws are simulated at once, by the numbers of them in each state. Means over "
-        f"{int(table.run.max()) + 1} runs."
+    return told(
+        "ours-users",
+        some=some,
+        delta=table.delta.iloc[0],
+        low=up(spent[0.1]),
+        high=up(spent[1.0]),
+        most=most,
+        mean=mean[_NOTHING, 1.0, most],
+        worst=least[_NOTHING],
+        worst_known=least[_SUPPORT],
+        runs=int(table.run.max()) + 1,
     )
 
 

@@ -9,7 +9,7 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.experiments.figures.base import Figure, note, panels
+from privrl.experiments.figures.base import Figure, note, panels, told
 from privrl.experiments.palette import GREY, ORANGE, colour
 from privrl.numerics.printing import up_to_places as up
 
@@ -113,18 +113,15 @@ def _caption(table: pd.DataFrame) -> str:
             ("DPS, order 2 only", "the bound at order 2"),
         )
     )
-    return (
-        "No paper shows this: the privacy that the papers' bounds claim over the exact one of the "
-        "same draws, when one record is replaced. Left, Rényi divergence of order 2 at weight 1: "
-        f"DPS's bound is {at('rdp', bound, 2):.2f} times the exact value at a prior of 2, "
-        f"{at('rdp', bound, 10):.2f} times at 10, and DKL's the same from 2 on, below which it "
-        f"says nothing. Middle, ε at δ = {DELTA:g}: DPS's Theorem 4 gives "
-        f"{at('delta', bound, least):.2f} times the exact ε at a prior of {least:.3g}, "
-        f"{at('delta', bound, 10):.2f} times at 10 and "
-        f"{at('delta', bound, 200):.2f} times at 200: the conversion loses even where the "
-        f"divergence no longer does. Right, many draws at prior {_ALPHA:g} and weight {_SCALE:g}; "
-        f"65 of them cost {some}. Exact accounting does not change the draws, only "
-        "their stated cost."
+    return told(
+        "ours-exact",
+        rdp={a: at("rdp", bound, a) for a in (2, 10)},
+        at=DELTA,
+        delta=[at("delta", bound, a) for a in (least, 10, 200)],
+        least=least,
+        prior=_ALPHA,
+        weight=_SCALE,
+        some=some,
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost
-from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels, told
 from privrl.experiments.palette import BLACK, OLIVE, VERMILION
 from privrl.numerics.printing import up_to_places as up
 
@@ -78,18 +78,14 @@ def _caption(table: pd.DataFrame) -> str:
     spread = offset.groupby(["eta", "eta_bar", "k"]).agg(np.ptp).max()
     by_setting = acceptable["Theorem 1 with Lemma 5"] - acceptable["Theorem 1"]
     first, last = float(by_setting.iloc[0]), float(by_setting.iloc[3])
-    return (
-        "The paper replaces the beta functions of its ε by simpler ones (Lemma 5), shows that "
-        "this adds an offset to ε at every δ, and says that the offset is the smaller, the "
-        "smaller ε is. Its three settings are not in our text; here are four, as (η, η̄, k). At "
-        "δ = 0.05 ε by Theorem 1, with Lemma 5, and exactly is, for "
-        f"{'; '.join(said)}. The offset is the same at every δ (within {spread:.0e}). In the "
-        "first three settings it falls with ε, as the paper says, but that is not a rule: in the "
-        f"fourth ε is the second largest and the offset, {last:.2f}, below the first one's "
-        f"{first:.2f}. It goes with k(1 - η̄), here {', '.join(sums)}, and from ten on ε with Lemma "
-        "5 says little. The exact ε is between "
-        f"{(wide['Theorem 1'] / wide['exact']).min():.1f} and "
-        f"{(wide['Theorem 1'] / wide['exact']).max():.1f} times smaller than Theorem 1's."
+    return told(
+        "sim-fig1",
+        said="; ".join(said),
+        spread=spread,
+        last=last,
+        first=first,
+        sums=", ".join(sums),
+        smaller=(wide["Theorem 1"] / wide["exact"]).agg(["min", "max"]),
     )
 
 

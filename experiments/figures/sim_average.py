@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost, probability_some_below
-from privrl.experiments.figures.base import Figure, label_deltas, note, panels
+from privrl.experiments.figures.base import Figure, label_deltas, note, panels, told
 from privrl.experiments.palette import BLACK, GREY, OLIVE, PURPLE, VERMILION
 from privrl.mechanisms import SimplexMechanism
 from privrl.numerics.printing import up_to_places as up
@@ -134,21 +134,20 @@ def _caption(table: pd.DataFrame) -> str:
         table[(table.panel == "output") & (table.what == "P") & (table.k == k)].x.std()
         for k in SCALES
     ]
-    return (
-        "The paper averages a hundred opinions on three events and releases draws around the "
-        "average, for two neighbouring collections; the two clouds look alike, and "
-        "k = 10 scatters more. That reproduces: the standard deviation of the first component is "
-        f"{sizes[0]:.3f} at k = 24 and {sizes[1]:.3f} at k = 10. The paper states ε = {PRINTED} "
-        f"at δ = {DELTA} for k = 24. Its Theorem 2, the number N of vectors put where the "
-        "dimension n is printed, gives "
-        f"{up(theorem[0], 4)} at its best gamma, {below.x.iloc[0]:.5f}; at {PRINTED} it gives δ = "
-        f"{theorem[1]:.4f}. The exact ε is {up(exact[0], 4)}, and at ε = {PRINTED} the exact δ is "
-        f"{exact[1]:.1e}. For k = 10 the paper appeals to its theorems, but kη is then "
-        f"{10 * ETA:g}, below the 1 that its Lemma 2 needs, so that no theorem of the paper "
-        f"applies. Exactly, ε is {up(other[0], 4)} at k = 10. That an output falls below gamma "
-        "somewhere in W is likelier at k = 10, as the paper says: for the worst input "
-        f"{below.y.iloc[1]:.3f} against {below.y.iloc[0]:.3f}. Our neighbours differ within "
-        "W = {1, 2}; those of the paper's Table I differ in components 2 and 3."
+    return told(
+        "sim-fig2",
+        sizes=sizes,
+        printed=PRINTED,
+        delta=DELTA,
+        theorem_epsilon=up(theorem[0], 4),
+        gamma=below.x.iloc[0],
+        theorem_delta=theorem[1],
+        epsilon=up(exact[0], 4),
+        exact_delta=exact[1],
+        k_eta=10 * ETA,
+        other=up(other[0], 4),
+        below10=below.y.iloc[1],
+        below24=below.y.iloc[0],
     )
 
 

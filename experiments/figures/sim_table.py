@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, draw_table
+from privrl.experiments.figures.base import Figure, draw_table, told
 from privrl.experiments.figures.sim_average import PRINTED_AVERAGES, collections, draws
 from privrl.mechanisms.errors import simplex_variance
 
@@ -71,19 +71,18 @@ def _caption(table: pd.DataFrame) -> str:
     unscaled = simplex_variance(average / mass, 24 * mass)
     ratio = (variance.paper / variance.exact).groupby(variance.collection).mean()
     fitting = variance[variance.collection == "P"].paper.to_numpy() / unscaled
-    return (
-        "The paper lists the averages of both collections, and the mean and variance of the "
-        f"output. Its averages sum to {mass:.4f}, not to 1, and differ in components 2 and 3, "
-        "while W = {1, 2}. Divided by their sum they agree with the printed means within "
-        f"{(mean.paper - mean.exact).abs().max():.4f}. The variances printed are "
-        f"{ratio.min():.2f} to {ratio.max():.2f} times those of Proposition 1 at k = 24, on "
-        "average over components; if the averages were used as printed, so that the "
-        f"concentrations sum to {24 * mass:.2f}, the ratio is {fitting.mean():.2f} for P. How "
-        "often the paper drew is not said; 500 draws would leave a standard error of 6 %. "
-        f"In our {table.draws.iloc[0]:,} draws the largest ratio of a variance to Proposition 1's "
-        f"is {(variance.seen / variance.exact).max():.3f}. The paper says that the "
-        f"wanted variance, {_WANTED}, is met: its own largest is {variance.paper.max():.4f}; the "
-        f"exact one is {variance.exact.max():.4f}."
+    return told(
+        "sim-table1",
+        mass=mass,
+        apart=(mean.paper - mean.exact).abs().max(),
+        ratio=ratio.agg(["min", "max"]),
+        total=24 * mass,
+        fitting=fitting.mean(),
+        draws=table.draws.iloc[0],
+        largest=(variance.seen / variance.exact).max(),
+        wanted=_WANTED,
+        paper=variance.paper.max(),
+        exact=variance.exact.max(),
     )
 
 

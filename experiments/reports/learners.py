@@ -234,11 +234,7 @@ def _dots(
     )
 
 
-def _kept(
-    results: pd.DataFrame,
-    spec: Mapping[str, Any],
-    reward: _Reward,
-) -> tuple[Part, ...]:
+def _kept(results: pd.DataFrame, spec: Mapping[str, Any], reward: _Reward) -> tuple[Part, ...]:
     kept = results.assign(kept=results["total_reward"] / results["episodes"] / reward.scale)
     looks = looks_of(results)
     series: list[Series] = []
@@ -291,11 +287,7 @@ def _kept(
     return picture, table
 
 
-def _curves(
-    curves: pd.DataFrame,
-    spec: Mapping[str, Any],
-    reward: _Reward,
-) -> Iterator[Part]:
+def _curves(curves: pd.DataFrame, spec: Mapping[str, Any], reward: _Reward) -> Iterator[Part]:
     budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
     none = [
         str(m)

@@ -195,11 +195,7 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
         (node, schema.columns[node].size, ", ".join(above) or "none")
         for node, above in parents.items()
     )
-    structure = Table(
-        "Parents of each column",
-        ("column", "values", "parents"),
-        rows,
-    )
+    structure = Table("Parents of each column", ("column", "values", "parents"), rows)
     parts: list[Part] = []
     for node, above in list(parents.items())[:_FEATURES]:
         column, table = schema.columns[node], data["probabilities"][node]

@@ -24,8 +24,7 @@ from privrl.numerics.checks import check_count, check_is
 _PART = 0.25  # of what a sweep's block may hold: Taxi's 5 runs were seen to take 2 GB
 
 _Episodes = Annotated[
-    tuple[int, ...] | None,
-    "Episodes of a run, in place of each task's own; several with commas.",
+    tuple[int, ...] | None, "Episodes of a run, in place of each task's own; several with commas."
 ]
 
 

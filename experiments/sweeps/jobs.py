@@ -225,8 +225,7 @@ def run_abreast(
     agent_rng, env_rng = (
         each[0] if len(jobs) == 1 else VectorisedGenerator(each)
         for each in zip(
-            *(map(np.random.default_rng, job.seed_sequence().spawn(2)) for job in jobs),
-            strict=True,
+            *(map(np.random.default_rng, job.seed_sequence().spawn(2)) for job in jobs), strict=True
         )
     )
     agent = _agent(jobs, mdp, agent_rng, runs=job.runs)

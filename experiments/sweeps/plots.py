@@ -220,14 +220,7 @@ def _curve(axes: Axes, line: pd.DataFrame, label: str, optimum: float, **look: A
     band = 1.96 * np.abs(_shares(line["standard_error"], optimum).to_numpy())
     episode = line["episode"].to_numpy()
     axes.plot(episode, mean, label=label, lw=1.4, **look)
-    axes.fill_between(
-        episode,
-        mean - band,
-        mean + band,
-        color=look["color"],
-        alpha=0.2,
-        lw=0,
-    )
+    axes.fill_between(episode, mean - band, mean + band, color=look["color"], alpha=0.2, lw=0)
 
 
 def budget_colour(epsilon: float, epsilons: Sequence[float]) -> tuple[float, float, float, float]:

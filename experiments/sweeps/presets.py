@@ -78,9 +78,7 @@ def override(
     starts = list(base.methods)
     if agents or samplers or schedules:
         starts = _combinations(
-            agents or (_DEFAULTS.agent,),
-            samplers or ("auto",),
-            schedules or ("auto",),
+            agents or (_DEFAULTS.agent,), samplers or ("auto",), schedules or ("auto",)
         )
     methods = _overridden(starts, dict(method or {}))
     return replace(base, methods=methods, **(spec or {}))  # type: ignore[type-var] # a dataclass

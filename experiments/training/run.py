@@ -178,10 +178,7 @@ class TrainResult(InHtml):
 
 
 def run_training(
-    spec: TrainSpec,
-    *,
-    callback: Callback | None = None,
-    checkpoint: Checkpoint | None = None,
+    spec: TrainSpec, *, callback: Callback | None = None, checkpoint: Checkpoint | None = None
 ) -> TrainResult:
     """Train one agent; see `privrl.experiments.train` for what a checkpoint is.
 
@@ -288,10 +285,7 @@ def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dic
     mdp = TabularMDP.from_gymnasium(env, horizon)
     states = int(env.observation_space.n)  # type: ignore[attr-defined] # an end may be appended
     policy, _ = mdp.plan()
-    return {
-        "expected_reward": mdp.expected_reward[:states],
-        "best_policy": policy[:, :states],
-    }
+    return {"expected_reward": mdp.expected_reward[:states], "best_policy": policy[:, :states]}
 
 
 def _support(env: gym.Env[Any, Any], facts: PublicFacts) -> Support | None:

@@ -72,11 +72,7 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
 
 
 def release(
-    who: object,
-    cost: Cost | None,
-    data: Any,
-    rng: np.random.Generator,
-    draw: Draw[Released],
+    who: object, cost: Cost | None, data: Any, rng: np.random.Generator, draw: Draw[Released]
 ) -> Released:
     """Draw a release of data that were checked and paid for.
 

@@ -80,10 +80,7 @@ def bayes_net(
     assert net.cost is not None
     guarantee = release.guarantee(net.cost, private=mechanism != "none")
     bif = net.to_bif().encode()
-    files = {
-        "model.json": plain_writer(net.to_dict()),
-        "model.bif": lambda file: file.write(bif),
-    }
+    files = {"model.json": plain_writer(net.to_dict()), "model.bif": lambda file: file.write(bif)}
     notes = {}
     if synthetic is not None:
         files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))

@@ -82,10 +82,7 @@ def _of_cells(discount: float | None) -> float:
 
 
 def _fit_cells(
-    release: Release,
-    private: logs.PrivateLog,
-    public: logs.PublicLog,
-    discount: float,
+    release: Release, private: logs.PrivateLog, public: logs.PublicLog, discount: float
 ) -> None:
     from privrl.offline.saving import policy_writer
 
@@ -185,12 +182,7 @@ def _fitted(
     from privrl.offline import fit_policy as policy_of
 
     policy = policy_of(
-        log,
-        **budget.given,
-        **public.support,
-        discount=discount,
-        rng=rng,
-        accountant=accountant,
+        log, **budget.given, **public.support, discount=discount, rng=rng, accountant=accountant
     )
     return ReleasedPolicy.of_log(
         policy,

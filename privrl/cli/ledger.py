@@ -136,9 +136,7 @@ def budget_command(
 
 @command("verify", _commands)
 def verify_command(
-    answer: dict[str, Any],
-    against: Path | None = None,
-    ledger: LedgerPath = None,
+    answer: dict[str, Any], against: Path | None = None, ledger: LedgerPath = None
 ) -> None:
     """Check that no entry was changed, moved or removed.
 
@@ -171,10 +169,7 @@ def verify_command(
 
 @command("export", _commands)
 def export_command(
-    answer: dict[str, Any],
-    out: Path | None = None,
-    force: Force = False,
-    ledger: LedgerPath = None,
+    answer: dict[str, Any], out: Path | None = None, force: Force = False, ledger: LedgerPath = None
 ) -> None:
     """Write all entries and the link of the last one, without the salt, for safekeeping.
 

@@ -163,7 +163,7 @@ class PrivateLog:
 
     def check(self) -> None:
         """Check what can be checked before the log is read."""
-        from privrl.data.records import check_separator
+        from privrl.data.csv_files import check_separator
         from privrl.experiments.workers import check_workers
 
         check_separator(self.separator)
@@ -185,12 +185,7 @@ class PrivateLog:
 
 
 def public_log(
-    schema: Path,
-    page: Any,
-    *,
-    person: str | None,
-    admissible: Path | None,
-    behaviour: str | None,
+    schema: Path, page: Any, *, person: str | None, admissible: Path | None, behaviour: str | None
 ) -> PublicLog:
     """Return what the options and the schema's page say of a log, checked."""
     import numpy as np

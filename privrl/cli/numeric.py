@@ -100,10 +100,7 @@ def env_of(env: str | None, model: Path | None) -> tuple[str, ...]:
 
 @contextmanager
 def fitted(
-    release: Release,
-    private: logs.PrivateLog,
-    schema: "ContinuousSchema",
-    files: Collection[str],
+    release: Release, private: logs.PrivateLog, schema: "ContinuousSchema", files: Collection[str]
 ) -> Iterator[tuple["ContinuousModel", dict[str, Any]]]:
     """Charge the ledger and have a model of a log, and its guarantee."""
     from privrl.continuous import fit_continuous_model, read_continuous_log

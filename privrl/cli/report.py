@@ -77,8 +77,7 @@ def write_report(
     print_files(_files.save_all(path.parent, {path.name: _files.text_writer(text)}))
     if chosen == "researcher":
         OUT.print(
-            "keep this page to yourself: it contains data that may not be shared",
-            soft_wrap=True,
+            "keep this page to yourself: it contains data that may not be shared", soft_wrap=True
         )
     elif audience is None:
         OUT.print(

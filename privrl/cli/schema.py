@@ -84,8 +84,8 @@ def schema_command(
     out
         File to write, .toml or .json.
     """
+    from privrl.data.csv_files import check_separator
     from privrl.data.logs.templates import write_log_template
-    from privrl.data.records import check_separator
     from privrl.data.schema import read_documentation, write_template
     from privrl.data.schema.documentation import parse_categories
     from privrl.data.schema.templates import parse_bounds

@@ -185,10 +185,7 @@ def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[_Side]:
 
 
 def _beyond(
-    stream: MomentStream,
-    schema: ContinuousSchema,
-    sides: list[_Side],
-    share: float,
+    stream: MomentStream, schema: ContinuousSchema, sides: list[_Side], share: float
 ) -> tuple[FloatArray, FloatArray, float, float]:
     """Return steps that go on and that terminate, by side and distance from the edge.
 

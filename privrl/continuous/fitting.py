@@ -122,11 +122,7 @@ def fit_continuous_model(
 
 
 def _statement(
-    mechanism: MomentsMechanism,
-    target: Target,
-    delta: float,
-    randomness: str | None,
-    unit: str,
+    mechanism: MomentsMechanism, target: Target, delta: float, randomness: str | None, unit: str
 ) -> dict[str, Any]:
     if isinstance(target, ApproxDP):
         budget: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta}

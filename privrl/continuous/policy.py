@@ -165,12 +165,7 @@ def _on_grid(
     model: ContinuousModel, predict: planning.Predict, discount: float, caution: float
 ) -> FloatArray:
     return planning.worth_on_grid(
-        predict,
-        model.schema,
-        discount=discount,
-        caution=caution,
-        horizon=_HORIZON,
-        core=model.core,
+        predict, model.schema, discount=discount, caution=caution, horizon=_HORIZON, core=model.core
     )
 
 

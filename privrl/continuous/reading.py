@@ -63,9 +63,7 @@ def read_continuous_log(
 
 
 def _log_of(
-    schema: ContinuousSchema,
-    every: Iterable[Parts],
-    progress: Callable[[int], None] | None = None,
+    schema: ContinuousSchema, every: Iterable[Parts], progress: Callable[[int], None] | None = None
 ) -> ContinuousLog:
     """Return the log of rows, which come in parts."""
     names = {"person": schema.person, "episode": schema.episode, "order": schema.order}

@@ -29,14 +29,7 @@ from privrl.numerics.checks import as_floats, check_orders
 from privrl.numerics.convolution import POINTS, Pair, product_profile
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
-from privrl.numerics.upwards import (
-    FEW,
-    LOG_DELTA,
-    exp_up,
-    product_up,
-    sum_up,
-    two_sum,
-)
+from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, product_up, sum_up, two_sum
 
 _ABOVE = 1e-10  # 1: by what rounding upwards may leave a delta there
 _COARSE = 256  # points of the grids that find the most expensive products of pairs

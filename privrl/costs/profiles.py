@@ -234,12 +234,7 @@ def _start(factor: Factor) -> tuple[float, float]:
     gains = factor.shape is Shape.UP
     if a < 1:  # Γ(a) = Γ(1 + a) / a
         last = math.log(a + s if gains else a)
-        terms = [
-            -apart / s,
-            _bregman(1 + a, s) / s,
-            float(special.digamma(1 + a)),
-            -last,
-        ]
+        terms = [-apart / s, _bregman(1 + a, s) / s, float(special.digamma(1 + a)), -last]
     elif s < a:  # all small for large a
         terms = [_bregman(a, s) / s, float(digamma_excess(a)), -apart * gains]
     else:

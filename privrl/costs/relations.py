@@ -403,12 +403,7 @@ class ReplaceEpisode(Relation):
         damped = [(most, -most)]
         super().__init__(
             f"replace one episode of {horizon} steps",
-            {
-                "transitions": changes,
-                "rewards": changes,
-                DAMPED: damped,
-                DAMPED_REWARDS: damped,
-            },
+            {"transitions": changes, "rewards": changes, DAMPED: damped, DAMPED_REWARDS: damped},
             covers_arrival=True,
             norm_only=_NORM_ONLY,
             convex_from=0.5,

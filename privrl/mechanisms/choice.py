@@ -54,12 +54,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
 
     @classmethod
     def calibrated(
-        cls,
-        target: Target,
-        *,
-        sensitivity: float,
-        count: int = 1,
-        relation: Relation | None = None,
+        cls, target: Target, *, sensitivity: float, count: int = 1, relation: Relation | None = None
     ) -> Self:
         """Return the mechanism whose ``count`` choices together meet a target.
 

@@ -224,10 +224,7 @@ def belief_of(
         table[~allowed] = reward[~allowed] = -9 * max(*deviation, counts.noise[1], 1.0)
     return SparseModel(
         NoisyPosterior(table[None], deviation, one),
-        HatPosterior(
-            NoisyPosterior(reward[None], np.array([counts.noise[1]]), one),
-            counts.grid,
-        ),
+        HatPosterior(NoisyPosterior(reward[None], np.array([counts.noise[1]]), one), counts.grid),
         horizon,
     )
 

@@ -183,11 +183,7 @@ def _step_rewards(stream: PersonStream, log: LogSpace, facts: LogFacts) -> Float
 
 
 def _hazard(
-    ended: FloatArray,
-    visits: FloatArray,
-    of_state: FloatArray,
-    allowed: BoolArray,
-    noise: float,
+    ended: FloatArray, visits: FloatArray, of_state: FloatArray, allowed: BoolArray, noise: float
 ) -> FloatArray:
     """Return the chance of one outcome, shrunk to that of all actions of its state."""
     total = np.where(allowed, ended, 0.0).sum(axis=1)

@@ -40,9 +40,7 @@ if hasattr(
     os, "register_at_fork"
 ):  # or a child could wait for a lock that no thread of its own holds
     os.register_at_fork(
-        before=_drawing.acquire,
-        after_in_parent=_drawing.release,
-        after_in_child=_drawing.release,
+        before=_drawing.acquire, after_in_parent=_drawing.release, after_in_child=_drawing.release
     )
 
 

@@ -450,7 +450,5 @@ def calibrated_sigma(target: Target, relation: Relation, table: str | None) -> f
     if not relation.changes(table):
         return _NOTHING_TO_HIDE
     return calibrate(
-        target,
-        lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table),
-        rises=False,
+        target, lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table), rises=False
     )

@@ -241,9 +241,7 @@ class SparseCounts(PaidOnce):
         if self._done in self._releases:
             noisy, evidence = self._release(waiting, rng)
             released = replace(
-                released,
-                counts=(*released.counts, noisy),
-                evidence=(*released.evidence, evidence),
+                released, counts=(*released.counts, noisy), evidence=(*released.evidence, evidence)
             )
             waiting = nothing
         # Only now: a failed update leaves the sampler as it was.
@@ -352,11 +350,7 @@ def _are_in(places: IntArray, others: IntArray) -> BoolArray:
 
 
 def _above(
-    places: IntArray,
-    counts: FloatArray,
-    sigma: float,
-    threshold: float,
-    rng: np.random.Generator,
+    places: IntArray, counts: FloatArray, sigma: float, threshold: float, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the cells whose count with noise is above a threshold: place, count and deviations."""
     noisy = counts + gaussian_on_grid(sigma, len(places), rng)

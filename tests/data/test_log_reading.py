@@ -18,8 +18,8 @@ from logs_compared import persons
 
 from privrl.audit import audit_replay
 from privrl.costs import AddRemoveRecord
-from privrl.data import Bins, Categories, Schema
-from privrl.data.logs import LogSchema, read_log, text
+from privrl.data import Bins, Categories, Schema, csv_files
+from privrl.data.logs import LogSchema, read_log
 from privrl.data.logs.log import CUT
 from privrl.mechanisms import GaussianMechanism
 
@@ -187,7 +187,7 @@ def test_blocks_of_any_size_are_one_file(block, monkeypatch, tmp_path):
         ("é", 1, 0, 1.0, "a,b", 0, 0.0, None),
     ]
     path = write_csv(rows, tmp_path / "log.csv")
-    monkeypatch.setattr(text, "_BLOCK", block)
+    monkeypatch.setattr(csv_files, "_BLOCK", block)
     same(read_log(path, SCHEMA), read(rows))
 
 
@@ -211,25 +211,25 @@ def test_plain_blocks_are_read_as_rows_are(rows, quoted, separator, tmp_path_fac
 
     def fields():
         found = {name: [] for name in "cab"}
-        for parts in text.text_parts(path, list(found), separator):
-            for name, part in parts.items():
-                found[name] += [part.entries[at] for at in part.at]
+        for parts in csv_files.csv_columns(path, list(found), separator):
+            for name, (different, at) in parts.items():
+                found[name] += [different[place] for place in at]
         return found
 
-    quick, marks = fields(), text._marks
-    text._marks = lambda *_: None
+    quick, marks = fields(), csv_files._marks
+    csv_files._marks = lambda *_: None
     try:
         slow = fields()
     finally:
-        text._marks = marks
+        csv_files._marks = marks
     assert quick == slow
     assert slow == {name: [row[k] for row in rows] for k, name in enumerate("abc")}
 
 
 @pytest.mark.parametrize("container", ["csv", "csv, quoted", "csv, other ends", "csv.gz"])
 def test_most_files_are_read_the_quick_way(container, monkeypatch, tmp_path):
-    marks, plain = text._marks, []
-    monkeypatch.setattr(text, "_marks", lambda *all_: plain.append(marks(*all_)) or plain[-1])
+    marks, plain = csv_files._marks, []
+    monkeypatch.setattr(csv_files, "_marks", lambda *all_: plain.append(marks(*all_)) or plain[-1])
     read_log(CONTAINERS[container](ROWS, tmp_path), SCHEMA)
     assert len(plain) == 1
     assert plain[0] is not None
@@ -262,8 +262,8 @@ def test_any_end_of_lines_is_one(end, tmp_path):
 
 def test_two_short_rows_are_not_one(tmp_path):
     (tmp_path / "log.csv").write_text("a,b,c\n1,2\n3\n")
-    parts = [each["a"] for each in text.text_parts(tmp_path / "log.csv", ["a"], ",")]
-    assert [part.entries[at] for part in parts for at in part.at] == ["1", "3"]
+    parts = [each["a"] for each in csv_files.csv_columns(tmp_path / "log.csv", ["a"], ",")]
+    assert [different[place] for different, at in parts for place in at] == ["1", "3"]
 
 
 # Rules --------------------------------------------------------------------------------------------

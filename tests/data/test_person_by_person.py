@@ -22,8 +22,8 @@ import pandas as pd
 import pytest
 from logs_compared import persons
 
-from privrl.data import Bins, Categories, Schema
-from privrl.data.logs import Log, LogSchema, read_log, read_partitions, sources, text
+from privrl.data import Bins, Categories, Schema, csv_files
+from privrl.data.logs import Log, LogSchema, read_log, read_partitions, sources
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import entries
 
@@ -332,7 +332,7 @@ def test_all_together_are_each_alone(
     rng = np.random.default_rng(sum(map(ord, make.__name__)))
     for _ in range(n_logs // 4 if make in FILES else n_logs):
         monkeypatch.setattr(sources, "_ROWS", int(rng.integers(1, 9)))
-        monkeypatch.setattr(text, "_BLOCK", int(rng.integers(1, 200)))
+        monkeypatch.setattr(csv_files, "_BLOCK", int(rng.integers(1, 200)))
         rows = rows_of(rng, NAMES, ODD, rng.choice([0.0, 0.1, 0.5]))
         rows = [row for row in rows if taken(make, row)]
         wards = pick(rng, [("a", NFC), (True, 2), (1, "a"), ("1", "true")])

@@ -969,32 +969,9 @@ def table() -> dict[str, Valid]:
         "six_arms": {"horizon": 4},
         "garnet": {"n_states": 4, "n_actions": 2, "branching": 2, "horizon": 3, "seed": 0},
         "key_and_door": {"size": 4},
-        "inventory": {
-            "demand": (0.5, 0.5),
-            "capacity": 3,
-            "price": 8.0,
-            "order_cost": 4.0,
-            "unit_cost": 2.0,
-            "holding_cost": 1.0,
-            "horizon": 3,
-        },
-        "machine_replacement": {
-            "wear": (0.6, 0.4),
-            "n_states": 5,
-            "income": 5.0,
-            "upkeep": 1.0,
-            "price": 10.0,
-            "horizon": 5,
-        },
-        "queue": {
-            "service": (0.2, 0.4),
-            "capacity": 4,
-            "arrival": 0.4,
-            "payment": 5.0,
-            "service_cost": (0.0, 1.0),
-            "holding_cost": 0.2,
-            "horizon": 5,
-        },
+        "inventory": {"demand": (0.5, 0.5), "capacity": 3, "horizon": 3},
+        "machine_replacement": {"n_states": 5},
+        "queue": {"capacity": 4},
     }.items():
         add(name, makers[name], given)
     add("benchmark", lambda **k: envs.benchmark(**k).name, name="DeepSea5")

@@ -27,8 +27,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.targets import RenyiDP
+from privrl.data.csv_files import csv_columns
 from privrl.data.logs import LogSchema, read_log
-from privrl.data.logs.text import text_parts
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.data.schema.headers import read_header
@@ -574,7 +574,7 @@ def test_a_file_of_another_kind_is_told_how_to_become_text(start, said, tmp_path
     path.write_bytes(start + b"\xff\n")
     for read in (
         lambda: read_records(path, Schema({"x": Bins((0, 2, 5), missing=True)})),
-        lambda: list(text_parts(path, ["x"], ",")),
+        lambda: list(csv_columns(path, ["x"], ",")),
     ):
         with pytest.raises(ValueError, match=said):
             read()
@@ -587,11 +587,11 @@ def test_readers_side_by_side_take_long_fields(tmp_path):
     """The first that was done set the limit back for the other, which then refused one."""
     before, path = csv.field_size_limit(), tmp_path / "long.csv"
     path.write_text("x\na\n" + "b" * 200_000 + "\n")
-    one, other = (text_parts(path, ["x"], ",") for _ in range(2))
+    one, other = (csv_columns(path, ["x"], ",") for _ in range(2))
     for each in (one, other):
         next(each)
     for each in (one, other):
-        assert [len(part["x"]) for part in each] == [2]
+        assert [len(part["x"][1]) for part in each] == [2]
     assert csv.field_size_limit() == before
 
 

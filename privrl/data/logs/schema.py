@@ -214,10 +214,7 @@ class LogSchema(PlainFile):
         if "reward" in data:
             reward = data["reward"]
             _check_keys("reward", reward, {"column", "low", "high"})
-            given |= {
-                "reward": reward["column"],
-                "reward_bounds": (reward["low"], reward["high"]),
-            }
+            given |= {"reward": reward["column"], "reward_bounds": (reward["low"], reward["high"])}
         if "outcome" in data:
             outcome = data["outcome"]
             _check_keys("outcome", outcome, {"column", "values"}, {"column", "values", "rewards"})

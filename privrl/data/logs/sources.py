@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privrl.data.csv_files import csv_columns
 from privrl.data.logs.log import Log
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.schema import LogSchema
-from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import SILENT, Entries, Held, exact_of, objects, refuse_type
 from privrl.data.schema.others import texts_of
 from privrl.data.schema.plain import check_once
@@ -164,11 +164,16 @@ def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Pa
     if path.is_dir() or ending.endswith(PARQUET):
         return _parquet_parts(parquet_files(path, names), names)
     if ending.endswith(_TEXT_FILES):
-        return text_parts(path, names, separator)
+        return _text_parts(path, names, separator)
     raise ValueError(
         f"a log's file must end in one of {listed((*_TEXT_FILES, *PARQUET))}, or be a "
         f"folder of the latter, got {shown(path.name)}."
     )
+
+
+def _text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Parts]:
+    for columns in csv_columns(path, names, separator):
+        yield {name: Part(*column) for name, column in columns.items()}
 
 
 def parquet_files(path: Path, names: Sequence[str]) -> list[Path]:

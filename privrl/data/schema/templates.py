@@ -11,15 +11,7 @@ import tomli_w
 
 from privrl.data.schema.columns import Bins, Categories
 from privrl.data.schema.entries import Value
-from privrl.data.schema.plain import (
-    check_names,
-    column_of,
-    dump,
-    is_unfilled,
-    nested,
-    plain,
-    read,
-)
+from privrl.data.schema.plain import check_names, column_of, dump, is_unfilled, nested, plain, read
 from privrl.files.files import (
     bytes_writer,
     check_replaced,

@@ -1,4 +1,8 @@
-"""Large CSV files, read as `privrl.data.records` reads small ones.
+"""Columns of CSV files, as texts: what they say is left to `privrl.data.records`.
+
+A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
+header; those that it lacks are missing. Blank lines are skipped, but in a file of one column they
+are empty fields. No error shows a field of a record.
 
 Most of a large file is plain: as many fields in each row as in the header, no quotes but around
 whole fields. There the marks between fields say where all of them are, and NumPy finds the
@@ -10,62 +14,158 @@ import gzip
 import io
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
-from privrl.data.logs.parts import Part
-from privrl.data.records import (
-    NOT_RECORDS,
-    TooWide,
-    check_columns,
-    check_separator,
-    long_fields,
-    padded,
-    trimmed_header,
-)
-from privrl.data.schema.headers import not_utf8
+from privrl.data.schema.headers import count_numbers, not_utf8, other_separator, with_names
 from privrl.files.files import check_ends
+from privrl.files.plain import listed
+from privrl.files.shown import shown
 from privrl.numerics.typing import IntArray
 
 _BLOCK = 1 << 24  # bytes read at once
 _LONG = 64  # bytes of a field that is not plain
 _WORD = 8  # bytes that are compared as one number
 _KEPT = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)  # the first n bytes
+_LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
+_NOT_RECORDS = (
+    "have as many fields in every row as in its header; look for quotes that are not closed or not "
+    "doubled, or another --separator"
+)
+
+#: The different fields of a column of many rows, and which of them each row has.
+Column = tuple[list[str], IntArray]
 
 
-def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dict[str, Part]]:
+def csv_columns(
+    path: Path, names: Sequence[str], separator: str, optional: str | None = None
+) -> Iterator[dict[str, Column]]:
     """Return columns of a CSV file, perhaps compressed by gzip, many rows at once.
 
-    Errors are those of `privrl.data.records.read_records`.
+    ``optional`` is one that may be absent. Errors are those of
+    `privrl.data.records.read_records`.
     """
     separator = check_separator(separator)
-    wrong, names = None, list(names)
+    wrong = None
     check_ends(path)
     opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rb") as file, long_fields():
+    with opened(path, "rb") as file, _long_fields():
         try:
             lines = _Lines(file, separator)
             # Of a file whose lines end in CR alone, this line holds more than the header.
             beginning = lines.records(file.readline().removeprefix(BOM_UTF8))
-            header = trimmed_header(next(beginning, []), names)
-            check_columns(path, header, names, separator)
+            header = _trimmed(next(beginning, []), names)
+            names = [name for name in names if name != optional or name in header]
+            _check_header(path, header, names, separator)
             places = [header.index(name) for name in names]
             for columns in lines.parts(beginning, places, len(header)):
                 yield dict(zip(names, columns, strict=True))
         except UnicodeDecodeError:
             wrong = not_utf8(path)
-        except (csv.Error, TooWide):
-            wrong = NOT_RECORDS
+        except (csv.Error, _TooWide):
+            wrong = _NOT_RECORDS
         except (EOFError, zlib.error, gzip.BadGzipFile):
             wrong = "be a whole file as gzip makes it"
     if wrong is not None:  # here, so that no error holds another that shows a field
         raise ValueError(f"{path.name} must {wrong}.")
+
+
+class _TooWide(Exception):
+    """A row has more fields than the header."""
+
+
+class _LongFields:
+    """Python's limit on the length of fields, which all threads share, and how many lifted it."""
+
+    def __init__(self) -> None:
+        self._lock, self._readers, self._before = Lock(), 0, 0
+
+    def lift(self, by: int) -> None:
+        """Lift the limit for one more reader, or set it back after the last."""
+        with self._lock:
+            if self._readers == 0:
+                self._before = csv.field_size_limit(_LONGEST)
+            self._readers += by
+            if self._readers == 0:
+                csv.field_size_limit(self._before)
+
+
+_limit = _LongFields()
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let fields be of any length: a long one is a record like others."""
+    _limit.lift(1)
+    try:
+        yield
+    finally:
+        _limit.lift(-1)
+
+
+def _padded(rows: Iterable[list[str]], width: int) -> list[list[str]]:
+    """Return rows of equal width: empty ones are left out, and short ones end in empty fields."""
+    records = [row for row in rows if row or width == 1]
+    widths = set(map(len, records))
+    if max(widths, default=0) > width:
+        raise _TooWide
+    return records if widths == {width} else [row + [""] * (width - len(row)) for row in records]
+
+
+def check_separator(separator: str) -> str:
+    """Return the character between fields that a user names."""
+    separator = "\t" if separator == "tab" else separator
+    if len(separator) != 1 or separator in '"\r\n':
+        raise ValueError(f"separator must be one character or 'tab', got {shown(separator)}.")
+    return separator
+
+
+def _trimmed(header: list[str], names: Iterable[str]) -> list[str]:
+    """Return a header, without blanks around its fields where no name of a schema has any."""
+    if any(name != name.strip() for name in names):
+        return header
+    return [field.strip() for field in header]
+
+
+def _check_header(path: Path, header: list[str], names: list[str], separator: str) -> None:
+    """Check that a header has columns of these names, each once."""
+    if not header:
+        raise ValueError(f"{path.name} must have a header row, and is empty.")
+    absent = [name for name in names if name not in header]
+    if absent:
+        raise ValueError(
+            f"{path.name} must have all columns of the schema in its first row; {listed(absent)} "
+            f"absent from its {len(header)} field{'s' * (len(header) != 1)}; "
+            f"{_why(path, header, names, absent, separator)}"
+        )
+    twice = [name for name in names if header.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path.name} must have each column once; {listed(twice)} there twice.")
+
+
+def _why(path: Path, header: list[str], names: list[str], absent: list[str], separator: str) -> str:
+    """Return why columns may be absent; of a row that may be a record no field is shown."""
+    other = other_separator(header, separator)
+    if other:
+        return f"{other}."
+    numbers = count_numbers(header)
+    if len(absent) < len(names) and not numbers:
+        return "name them as the schema does."
+    if not numbers:
+        return "--separator says what is between fields."
+    about = f"the row is like a record, for {numbers} of its fields are numbers"
+    if len(header) != len(names):
+        return f"{about}: write the columns' names, in their order, above it."
+    write = with_names(path, names, separator)
+    return f"{about}. If its columns are the schema's, in this order, write their names:\n\n{write}"
 
 
 class _Lines:
@@ -77,7 +177,7 @@ class _Lines:
 
     def parts(
         self, beginning: Iterator[list[str]], places: Sequence[int], width: int
-    ) -> Iterator[list[Part]]:
+    ) -> Iterator[list[Column]]:
         """Return the columns at some places, of rows of at most ``width`` fields.
 
         ``beginning`` has the records that were read with the header.
@@ -165,7 +265,7 @@ def _marks(block: bytes, mark: int, width: int) -> tuple[bytes, IntArray, IntArr
     return block, starts.reshape(-1, width), ends.reshape(-1, width)
 
 
-def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> Part:
+def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> Column:
     """Return a column of a plain block: its different fields, and which each row has."""
     begin = np.ascontiguousarray(starts[:, place])
     sizes = ends[:, place] - begin
@@ -185,15 +285,15 @@ def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> P
             begin[first_row].tolist(), (begin + sizes)[first_row].tolist(), strict=True
         )
     ]
-    return Part(fields, at)
+    return fields, at
 
 
-def _columns(records: Iterator[list[str]], places: Sequence[int], width: int) -> list[Part]:
+def _columns(records: Iterator[list[str]], places: Sequence[int], width: int) -> list[Column]:
     """Return the columns at some places of records, each of at most ``width`` fields."""
-    rows = padded(records, width)
+    rows = _padded(records, width)
     return [_part(list(map(itemgetter(place), rows))) for place in places]
 
 
-def _part(fields: list[str]) -> Part:
+def _part(fields: list[str]) -> Column:
     places = {field: i for i, field in enumerate(dict.fromkeys(fields))}
-    return Part(list(places), np.fromiter(map(places.__getitem__, fields), np.intp, len(fields)))
+    return list(places), np.fromiter(map(places.__getitem__, fields), np.intp, len(fields))
