@@ -2,9 +2,9 @@
 
 Ages in steps of five years fill every fifth bin of one year. A lattice is an arithmetic sequence of
 such cells: ``floor(first + i period)`` for i = 0, 1, ... . Its sites have levels of one gamma law,
-which may leave half of them empty; all other cells are empty or share a few records. There are a
-few hundred lattices, and beyond counting as many sets of equally many cells. So noisy counts in
-which no single cell stands out may still show the lattice.
+which may leave half of them empty. The other cells are empty or share a few records; a few of them
+may hold any number. There are some hundred lattices, but far more sets of equally many cells. So
+noisy counts in which no single cell stands out may still show the lattice.
 """
 
 import math
@@ -30,8 +30,9 @@ class _Tuned:
     sites: int = 3  # at least
     fine: float = 0.5  # cells, by which the last sites of neighbouring periods differ
     filled: tuple[float, ...] = (1.0, 0.5)  # shares of sites with records
-    shapes: tuple[float, ...] = (1.0, 3.0)  # of the gamma law of their levels
+    shapes: tuple[float, ...] = (0.4, 2.0)  # of the gamma law of their levels
     rests: tuple[float, ...] = (0.0, 0.1)  # shares of records at other cells
+    astray: float = 0.02  # chance of another cell to have records like any
     chance: float = 0.5  # of all lattices, to that of all laws that know no order
     tiny: float = 1e-9  # least chance of a level
 
@@ -67,12 +68,15 @@ class Lattices:
         """Return all lattices over cells, each with all laws."""
         sites = _lattices(n_cells)
         numbers, which = np.unique(sites.sum(axis=1), return_inverse=True)
+        mean = np.full((1, 1), n_records / n_cells)
+        anywhere = _mixed(gamma_law(levels, 1.0, mean), 1.0)
         at, off = [], []
         for filled, shape, rest in product(_TUNED.filled, _TUNED.shapes, _TUNED.rests):
             own = (1 - rest) * n_records / (filled * numbers[:, None])
             others = np.maximum(rest * n_records / (n_cells - numbers[:, None]), _TUNED.tiny)
             at.append(_mixed(gamma_law(levels, shape, own), filled))
-            off.append(_mixed(gamma_law(levels, 1.0, others), float(rest > 0)))
+            other = _mixed(gamma_law(levels, 1.0, others), float(rest > 0))
+            off.append((1 - _TUNED.astray) * other + _TUNED.astray * anywhere)
         laws = [which + numbers.size * k for k in range(len(at))]
         return cls(
             np.tile(sites, (len(at), 1)),
