@@ -282,12 +282,12 @@ def _learned(
     )
     data = records.columns, records.numbers
     if planned.positions:
-        found = climb(*data, start, planned, rng)
+        candidates = climb(*data, start, planned, rng)
     else:
         start = weigh(*data, start, planned.scores, rng)
         candidates = descend(*data, start, planned, rng)
-        cells = records.columns + start.starts[:, None]
-        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+    cells = records.columns + start.starts[:, None]
+    found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
     return {
         "counts": counts,
         "naive_bayes_": begun,
