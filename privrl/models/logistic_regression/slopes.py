@@ -84,8 +84,7 @@ def climb(
         for places, each in ((positions, found), (map(abs, positions), deviations))
     )
     intercept = start.intercept + constant * found[-1]
-    seen = float(-np.expm1(-bent * time).sum()) * (1 - 1 / len(base))
-    sloped = Candidate(weights, intercept, hidden, constant * deviations[-1], freedom=seen)
+    sloped = Candidate(weights, intercept, hidden, constant * deviations[-1], freedom=0.0)
     return _mixtures(sloped, start) if plan.choice.number else [sloped]
 
 
@@ -97,7 +96,7 @@ def _mixtures(slopes: Candidate, start: Start) -> list[Candidate]:
             start.intercept + own * (slopes.intercept - start.intercept),
             own * slopes.deviations,
             own * slopes.deviations_of_intercept,
-            own * slopes.freedom,
+            slopes.freedom,
         )
         for own, tables in TUNED.mixtures
     ]
