@@ -160,6 +160,7 @@ def test_a_choice_between_slopes_and_tables_is_paid_for(monkeypatch, kind):
     by_hand = sum(sigma**-2.0 for sigma in sizes) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
     assert model.cost_.sigma <= by_hand
+    assert model.cost_.epsilon(1e-5) <= 4.0 * (1 + 1e-9)
 
 
 def straight(n, seed=0):
