@@ -29,10 +29,11 @@ AUTO = "`auto`"
 AUTO_BY_FLAT = "`auto`, over the best that is no tree"
 WITHOUT = "`auto`, never with sums of blocks"
 #: The estimate was chosen on the first; on the others nothing was.
-CHOSEN, SETS, SHAPES = (
+CHOSEN, SETS, SHAPES, STEPS = (
     "chosen on: 4 shapes, 6 columns of Adult",
     "columns of the other sets",
     "4 more shapes",
+    "6 columns in steps wider than bins",
 )
 _COLUMNS = {
     "Bank": ("job", "month", "cons.conf.idx", "nr.employed"),
@@ -49,6 +50,15 @@ _NUMBERS = {  # columns cut finely: how many bins, and between what
     ("CreditCard", "LIMIT_BAL"): (200, 0, 1e6),
     ("Shopper", "ProductRelated_Duration"): (500, 0, 20_000),
 }
+_IN_STEPS = {  # columns whose values are in steps, cut more finely: how many bins, and between what
+    ("GermanCredit", "duration"): (72, 0, 72),
+    ("Shopper", "SpecialDay"): (30, 0, 1.02),
+    ("Adult", "education-num"): (64, 0, 16),
+    ("Digit", "pixel_2_2"): (50, 0, 17),
+    ("Bank", "campaign"): (45, 0.5, 15.5),
+}
+#: How many women there are of each age, in bins of a year from 15 on: `fair` of statsmodels.
+_AGES = {2: 139, 7: 1800, 12: 1931, 17: 1069, 22: 634, 27: 793}
 
 
 def errors() -> pd.DataFrame:
@@ -134,6 +144,21 @@ def _cases() -> Iterator[tuple[str, IntArray, bool]]:
             rng = np.random.default_rng((d, n))
             for shape in _more_shapes(d, rng):
                 yield SHAPES, rng.multinomial(n, shape / shape.sum()), True
+    for counts in _in_steps():
+        for n in sorted({300, 1000, int(counts.sum())}):
+            yield STEPS, _some(counts, n), True
+
+
+def _in_steps() -> list[IntArray]:
+    ages = np.zeros(30, int)
+    ages[list(_AGES)] = list(_AGES.values())
+    return [ages, *map(_cut, *zip(*_IN_STEPS.items(), strict=True))]
+
+
+def _cut(column: tuple[str, str], cuts: tuple[int, float, float]) -> IntArray:
+    """Return the histogram of a column with so many even bins between two numbers."""
+    values = np.clip(load(column[0]).frame[column[1]].to_numpy(float), *cuts[1:])
+    return np.histogram(values, cuts[0], cuts[1:])[0]
 
 
 def _some(counts: IntArray, n: int) -> IntArray:
@@ -183,7 +208,4 @@ def _others() -> list[tuple[IntArray, bool]]:
             kind = data.schema.columns[column]
             counts = np.bincount(kind.encode(data.frame[column]), minlength=kind.size)
             found.append((counts, isinstance(kind, Bins)))
-    for (name, column), (bins, low, high) in _NUMBERS.items():
-        values = np.clip(load(name).frame[column].to_numpy(float), low, high)
-        found.append((np.histogram(values, bins, (low, high))[0], True))
-    return found
+    return found + [(_cut(column, cuts), True) for column, cuts in _NUMBERS.items()]

@@ -64,6 +64,16 @@ def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) 
     return np.array(found)
 
 
+def gamma_law(levels: FloatArray, shape: float, mean: FloatArray) -> FloatArray:
+    """Return how likely the levels above zero are, (..., L - 1), by gamma laws of means (..., 1).
+
+    Each level stands for all up to half the way, in logarithms, to the next.
+    """
+    above = levels[1:]
+    ends = np.concatenate([[0.0], np.sqrt(above[:-1] * above[1:]), [np.inf]])
+    return np.asarray(np.diff(special.gammainc(shape, shape / mean * ends), axis=-1))
+
+
 @dataclass(frozen=True)
 class _Group:
     """Levels at which counts scatter alike, and their common terms."""

@@ -3,7 +3,7 @@
 `fit` estimates a histogram of unknown shape: sparse, peaked or level, with similar neighbouring
 cells or not. It averages the posterior means of many priors, weighted by their evidence, the
 likelihood of the released counts. Some priors ignore the order of the cells; the chains of
-`privrl.models.estimates.ordered` use it.
+`privrl.models.estimates.ordered` and the lattices of `privrl.models.estimates.lattices` use it.
 
 Where the number n of records is public, everything is conditional on the sum n. Counts whose
 density is multiplied by exp(-t x) sum to n for some tilt t. Their means and their normaliser Z(t)
@@ -37,10 +37,10 @@ from numpy.typing import ArrayLike
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.blocks import Sums, Weigh, settle
 from privrl.models.estimates.frequencies import check_noisy, total_records
-from privrl.models.estimates.levels import Likelihoods, levels_of
+from privrl.models.estimates.lattices import FEWEST, MOST, Lattices
+from privrl.models.estimates.levels import Likelihoods, gamma_law, levels_of
 from privrl.models.estimates.ordered import Chains
 from privrl.numerics.checks import check_positive
-from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray, IntArray
 
 ORDERED = 5_000  # cells up to which their order is looked at
@@ -69,6 +69,7 @@ class _Tuned:
     exact: float = 1e-3  # variance of a sum that is none
     tiny: float = 1e-300
     rounding: float = 1e-12  # of chances
+    tied: float = 1e-6  # nats
     block: int = 2_000  # cells at once
     sparse: float = 0.85  # power of the share of cells with records, to which that share is likely
     # chance of a shape below 1 where cells are empty: that would be sparse twice
@@ -199,26 +200,60 @@ def fit(
     weight = found.log_evidence - apart.before(total) + np.append(chances, -_TUNED.fitted)[kept]
     parts = [(weight, found, rows)]
     if 2 < z.size <= ORDERED:
+        settled = partial(
+            _in_order,
+            log=log[rows] if sums is None else log + sums.log_levels(levels),
+            least=float(likely.max()) - 3 * _TUNED.behind,
+            likelihoods=likelihoods,
+            rows=rows,
+            sums=sums,
+            total=total,
+        )
         chains = Chains.over(levels, law, z.size)
         mean_sum = z.size * float(law @ levels)
         before = -math.log(chains.jumps.size) - _log_normal(
             total, mean_sum, chains.variances + mean_sum
         )
-        seen = log[rows] if sums is None else log + sums.log_levels(levels)
-        rough = chains.log_evidence(seen) + before
-        least = max(rough.max() - _TUNED.behind, likely.max() - 3 * _TUNED.behind)
-        kept = _best(rough, least, _TUNED.kept // 2)
-        if kept.size:
-            chains = chains.only(kept)
-            if sums is None:
-                once = np.ones(z.size)
-                found = _Settled.of(
-                    chains.posterior, kept.size, likelihoods, rows=rows, cells=once, total=total
-                )
-            else:
-                found = _Settled.within(chains, kept.size, likelihoods, sums, n)
-            parts.append((found.log_evidence + before[kept], found, np.arange(z.size)))
+        parts += settled(chains, before, _TUNED.kept // 2)
+        if sums is None and FEWEST <= z.size <= MOST and n > noise.deviation:
+            lattices = Lattices.over(levels, n, z.size)
+            parts += settled(lattices, lattices.log_chances(total, _log_normal), _TUNED.kept)
     return _mixed(parts, likelihoods, rows, n, is_public)
+
+
+def _in_order(
+    priors: Chains | Lattices,
+    before: FloatArray,
+    most: int,
+    *,
+    log: FloatArray,
+    least: float,
+    likelihoods: Likelihoods,
+    rows: IntArray,
+    sums: Sums | None,
+    total: float | None,
+) -> "list[tuple[FloatArray, _Settled, IntArray]]":
+    """Return what the most likely priors that use the order of cells leave, if any is likely."""
+    rough = priors.log_evidence(log) + before
+    best = _best if isinstance(priors, Chains) else _clearly_best
+    kept = best(rough, max(rough.max() - _TUNED.behind, least), most)
+    if not kept.size:
+        return []
+    priors = priors.only(kept)
+    n_cells = len(log)
+    if sums is None:
+        found = _Settled.of(
+            priors.posterior,
+            kept.size,
+            likelihoods,
+            rows=rows,
+            cells=np.ones(n_cells),
+            total=total,
+        )
+    else:
+        assert total is not None
+        found = _Settled.within(priors, kept.size, likelihoods, sums, total)
+    return [(found.log_evidence + before[kept], found, np.arange(n_cells))]
 
 
 def _mixed(
@@ -364,7 +399,12 @@ class _Settled:
 
     @classmethod
     def within(
-        cls, priors: "_Laws | Chains", n_priors: int, likelihoods: Likelihoods, sums: Sums, n: float
+        cls,
+        priors: "_Laws | Chains | Lattices",
+        n_priors: int,
+        likelihoods: Likelihoods,
+        sums: Sums,
+        n: float,
     ) -> "_Settled":
         """Return it for the tilts at which blocks sum to what they leave of the released sums."""
 
@@ -412,6 +452,14 @@ def _best(log: FloatArray, least: float, most: int) -> IntArray:
     return np.asarray(order[log[order] >= least])
 
 
+def _clearly_best(log: FloatArray, least: float, most: int) -> IntArray:
+    """Return the same without those that only their order tells from one that is left out."""
+    found = _best(log, least, most + 1)
+    if found.size <= most:
+        return found
+    return np.asarray(found[log[found] > log[found[-1]] + _TUNED.tied])
+
+
 def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatArray, FloatArray]:
     """Return laws of levels, and how likely each is beforehand, in logarithms.
 
@@ -436,20 +484,15 @@ def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatA
     rest = np.append(0.0, np.tile(_RESTS, few.size))[:, None]
     share = filled / n_cells
     chance = np.append(1.0, np.tile(_OF_RESTS, few.size)) * share[:, 0] ** _TUNED.sparse
-    above = levels[1:]
-    ends = np.concatenate([[0.0], np.sqrt(above[:-1] * above[1:]), [np.inf]])
-
-    def masses(shape: float, mean: FloatArray) -> FloatArray:
-        return np.diff(special.gammainc(shape, shape / mean * ends), axis=1)
-
-    others = masses(
+    others = gamma_law(
+        levels,
         1.0,
         np.maximum(rest * n_records, _TUNED.law_tiny)
         / np.maximum(n_cells - filled, _TUNED.law_tiny),
     )
     laws, chances = [], []
     for shape, of_shape in zip(_SHAPES, _CHANCES, strict=True):
-        most = share * masses(shape, (1 - rest) * n_records / filled)
+        most = share * gamma_law(levels, shape, (1 - rest) * n_records / filled)
         seen = np.where(rest > 0, most + (1 - share) * others, most)
         laws.append(np.hstack([np.where(rest > 0, 0, 1 - share), seen]))
         twice = np.where((shape < 1) & (share[:, 0] < 1), _TUNED.twice, 1)

@@ -27,7 +27,9 @@ naive Bayes. `PrivateClassifier` uses naive Bayes for a single feature.
 
 If all features are ordered (`privrl.data.schema.Bins`) and cells have few records, slopes take the
 place of steps 2 to 6, and nearly all of the budget: one number for each ordered feature and class,
-learned from noisy gradients (`privrl.models.logistic_regression.slopes`).
+learned from noisy gradients (`privrl.models.logistic_regression.slopes`). If cells have more, but
+there are few records for each of their weights, slopes are learned as well, and one more release
+chooses between them, naive Bayes and both together.
 
 The constants were chosen on public data sets, listed in docs/models.md, and are the same for all
 data.

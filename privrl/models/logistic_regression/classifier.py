@@ -289,12 +289,12 @@ def _learned(
     )
     data = records.columns, records.numbers
     if planned.positions:
-        found = climb(*data, start, planned, rng)
+        candidates = climb(*data, start, planned, rng)
     else:
         start = weigh(*data, start, planned.scores, rng)
         candidates = descend(*data, start, planned, rng)
-        cells = records.columns + start.starts[:, None]
-        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+    cells = records.columns + start.starts[:, None]
+    found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
     learned = {
         "naive_bayes_": begun,
         "n_steps_": planned.scores.number + planned.weights.number,

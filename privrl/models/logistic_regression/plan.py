@@ -62,6 +62,17 @@ class Tuned:
     sloped_tables: float = 0.05  # the share of the tables beside slopes
     intercept: float = 0.5  # in a record's vector, to all features, of which each has up to 1
     slope: float = 0.15  # the time of their steps, times features and noise to the power 1.5
+    # Where a choice follows slopes:
+    chosen_signals: tuple[float, float] = (1.0, 10.0)  # between which it does
+    chosen_records: float = 7.0  # to a weight of cells, below which it does
+    chosen_clear: float = 0.05  # noise of the choice to a record, up to which it does
+    chosen_tables: float = 0.3  # the share of the tables
+    # the time, times features, by powers of the noise: the least of these
+    chosen_slope: tuple[tuple[float, float], ...] = ((4.0, 0.8), (0.09, 2.0))
+    # parts of slopes and of naive Bayes: candidates, the safest first
+    mixtures: tuple[tuple[float, float], ...] = (
+        *((0.0, 0.0), (0.0, 1.0), (0.5, 0.0), (1.0, 0.0), (0.5, 0.5), (1.0, 0.5)),
+    )
 
 
 TUNED = Tuned()
@@ -106,8 +117,8 @@ class Plan:
     signal : float
         Records in an average cell, in standard deviations of the noise of equal tables.
     positions : sequence of arrays, shape (V,)
-        If ``scores`` are gradients of slopes, in place of all that follows the tables: for each
-        feature where its values are between −1 and 1. Else empty.
+        If ``scores`` are gradients of slopes, in place of gradients of weights: for each feature
+        where its values are between −1 and 1. Else empty.
     """
 
     share: float
@@ -170,11 +181,11 @@ def plan(
         If so, and the budget is too small for drawable noise.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
-    for_slopes = sigma * math.sqrt(TUNED.steps / (1 - TUNED.sloped_tables))
-    is_drawable = for_slopes <= SumsMechanism.largest
-    if positions and signal < TUNED.sloped_signal and is_drawable and not has_tables:
-        slopes = Steps(TUNED.steps, SumsMechanism(sigma=for_slopes))
-        return Plan(TUNED.sloped_tables, slopes, _NONE, _NONE, signal, positions)
+    if positions and not has_tables:
+        per_weight = n_records / (sum(sizes) * (n_classes - 1))
+        sloped = _sloped(sigma, n_records, signal, per_weight, positions)
+        if sloped is not None:
+            return sloped
     if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = TUNED.tables_share
@@ -203,6 +214,36 @@ def plan(
         steps((1 - share) * choice, 1),
         signal,
     )
+
+
+def _sloped(
+    sigma: float,
+    n_records: int,
+    signal: float,
+    per_weight: float,
+    positions: Sequence[FloatArray],
+) -> Plan | None:
+    """Return the division of a budget for slopes, or None where cells are better.
+
+    If noise does not hide cells, slopes are still better where cells would have a weight for every
+    few records, ``per_weight``, unless columns are far from straight: a choice follows.
+    """
+    low, high = TUNED.chosen_signals
+    is_chosen = (
+        low <= signal < high
+        and per_weight < TUNED.chosen_records
+        and sigma <= TUNED.chosen_clear * n_records * math.sqrt(TUNED.choice)
+    )
+    if not is_chosen and signal >= TUNED.sloped_signal:
+        return None
+    tables = TUNED.chosen_tables if is_chosen else TUNED.sloped_tables
+    choice = TUNED.choice if is_chosen else 0.0
+    each = sigma * math.sqrt(TUNED.steps / (1 - tables - choice))
+    if each > SumsMechanism.largest:
+        return None
+    slopes = Steps(TUNED.steps, SumsMechanism(sigma=each))
+    chosen = Steps(1, SumsMechanism(sigma=sigma / math.sqrt(choice))) if is_chosen else _NONE
+    return Plan(tables, slopes, _NONE, chosen, signal, positions)
 
 
 def plan_tables(

@@ -11,6 +11,9 @@ length c, from released numbers, is shortened to c. So one replaced record chang
 most ``2 c`` in Euclidean norm; two records with the same vector and opposite residuals reach it.
 Each gradient is a Gaussian release of its own, and precisions add up (`Plan.cost`).
 
+If a choice follows (`privrl.models.logistic_regression.scores`), the candidates are frequencies of
+the classes, naive Bayes, and slopes or half of them, alone or with half of naive Bayes' log-ratios.
+
 The slopes are not regularised. The steps end early instead, by public facts: in a direction in
 which the loss bends much they find nearly all, in others little, so noise stays small.
 """
@@ -33,8 +36,8 @@ _LEAST = 1e-12  # curvature, so that it divides
 
 def climb(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
-) -> Candidate:
-    """Release gradients, which have been paid for, and return where they led.
+) -> list[Candidate]:
+    """Release gradients, which have been paid for, and return where they led: candidates.
 
     Parameters
     ----------
@@ -58,7 +61,11 @@ def climb(
     noise = length * math.sqrt(2 / steps.precision) / n_records  # of the mean gradient
     stable = steps.number / ((1 - TUNED.momentum) * 2 * float(bent.max(axis=1).sum()))
     unit = noise / math.sqrt(len(positions))  # where all features have length 1 together
-    time = min(TUNED.slope / (unit**1.5 * len(positions)), stable)
+    if plan.choice.number:
+        far = min(part / unit**power for part, power in TUNED.chosen_slope)
+    else:
+        far = TUNED.slope / unit**1.5
+    time = min(far / len(positions), stable)
     pace = time * (1 - TUNED.momentum) / (steps.number * n_records)
     classes = np.eye(len(base))[numbers]
     slopes, velocity, path = np.zeros_like(bent), np.zeros_like(bent), []
@@ -77,7 +84,22 @@ def climb(
         for places, each in ((positions, found), (map(abs, positions), deviations))
     )
     intercept = start.intercept + constant * found[-1]
-    return Candidate(weights, intercept, hidden, constant * deviations[-1], freedom=0.0)
+    sloped = Candidate(weights, intercept, hidden, constant * deviations[-1], freedom=0.0)
+    return _mixtures(sloped, start) if plan.choice.number else [sloped]
+
+
+def _mixtures(slopes: Candidate, start: Start) -> list[Candidate]:
+    """Return parts of slopes with parts of naive Bayes: candidates, made of what was released."""
+    return [
+        Candidate(
+            own * slopes.weights + tables * start.weights,
+            start.intercept + own * (slopes.intercept - start.intercept),
+            own * slopes.deviations,
+            own * slopes.deviations_of_intercept,
+            slopes.freedom,
+        )
+        for own, tables in TUNED.mixtures
+    ]
 
 
 def positions_of(column: Bins) -> FloatArray:
