@@ -100,9 +100,8 @@ def table() -> str:
             seeds.append(str(len(found)))
         if any(cells):
             sizes = f"{public_facts(env).n_states:,}"
-            task = f"{name}, {episodes:,}"
-            lines.append([task, sizes, f"{epsilon:g}", *cells, ", ".join(seeds)])
-    return pages.table(["task, episodes", "bins", "ε", "alone", "shared", "runs"], lines)
+            lines.append([name, sizes, f"{episodes:,}", f"{epsilon:g}", *cells, ", ".join(seeds)])
+    return pages.table(["task", "bins", "episodes", "ε", "alone", "shared", "runs"], lines)
 
 
 def main() -> None:
@@ -111,7 +110,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[])
     options = parser.parse_args()
     measure(options.seeds)
-    pages.fill(pages.DOCS / "results" / "environments.md", {"bins": table})
+    pages.fill(pages.DOCS / "results" / "environments.md", {"fine bins": table})
 
 
 if __name__ == "__main__":

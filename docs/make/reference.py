@@ -15,7 +15,7 @@ import pages
 
 #: Pages with numbers to cite, what they are about, and the scripts that make them.
 PAGES = {
-    "results/environments.md": ("environments", ("suite", "ablations")),
+    "results/environments.md": ("environments", ("suite", "ablations", "fine_bins")),
     "results/frontier.md": ("environments", ("frontier", "large_tables")),
     "logs.md": ("logs", ("logs",)),
     "results/logs.md": ("logs", ("logs",)),
@@ -23,7 +23,7 @@ PAGES = {
     "results/histograms.md": ("models", ("models", "histogram_rivals", "histogram_cells")),
     "results/naive-bayes.md": ("models", ("models",)),
     "results/classifiers.md": ("models", ("models",)),
-    "results/networks.md": ("models", ("models", "network_rivals")),
+    "results/networks.md": ("models", ("models", "network_rivals", "anes96")),
     "results/mechanisms.md": ("mechanisms", ("mechanisms",)),
     "results/exact-accounting.md": ("accounting", ("exact_accounting",)),
 }
