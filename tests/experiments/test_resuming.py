@@ -155,6 +155,7 @@ def test_another_agent_starts_afresh() -> None:
 class Failing(RiverSwimEnv):
     """Is interrupted in the middle of its twelfth episode."""
 
+    arrival_rewards = False
     steps_left = 6 * 11 + 3
 
     def step(self, action: Any) -> Any:
