@@ -36,7 +36,7 @@ from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, LaplaceCost
 from privrl.costs.simplex import SimplexCost
 from privrl.envs import TabularMDP
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import check_file
 from privrl.files.files import read_bytes, save_private
 from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
@@ -179,7 +179,7 @@ def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
     """Write a checkpoint of an agent with further data; see `Checkpointed.save`."""
-    check_alone(agent)  # a restored agent would not be marked
+    check_file(agent)  # a restored agent would not be marked
     taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {

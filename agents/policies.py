@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.labels import action_names
-from privrl.files.chosen import MayBeChosen, check_alone
+from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.plain import listed, parse_json
@@ -228,7 +228,7 @@ class Policy(MayBeChosen, FixedArrays):
         ValueError
             If the agent was chosen among several.
         """
-        check_alone(self)
+        check_file(self)
         return {
             "format": _FORMAT,
             "says": _SAYS,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privrl.envs.released import Released, check_cells, checked_statement
 from privrl.envs.tabular import TabularMDP
-from privrl.files.chosen import check_alone
+from privrl.files.chosen import check_file
 from privrl.files.files import Write, check_stated, save_all, text_writer
 from privrl.files.plain import listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
@@ -74,7 +74,7 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
 
 def writers(released: Released) -> dict[str, Write]:
     """Return what writes each of the two files, by name, in the order in which to write them."""
-    check_alone(released)
+    check_file(released)
     tables = _write_tables(_arrays(released))
     mdp = released.mdp
     page: dict[str, Any] = {"format": _FORMAT, "statement": released.statement}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privrl.continuous.planning import checked_core
 from privrl.continuous.schema import ContinuousSchema
 from privrl.envs.released import checked_statement
-from privrl.files.chosen import MayBeChosen, check_alone
+from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.plain import listed, parse_json
@@ -98,7 +98,7 @@ class Saved(MayBeChosen, FixedArrays, ABC):
         ValueError
             If the fit was not private, or the model was chosen among several.
         """
-        check_alone(self)
+        check_file(self)
         if self.statement is None:
             raise ValueError("a fit without privacy must not be saved: it is private data.")
         entries, arrays = self._contents()

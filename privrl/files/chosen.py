@@ -7,12 +7,17 @@ marks its result with what it was, which copies, pickles and ``dataclasses.repla
 iterator, keeps it from Python's garbage collector. So the parts of a thing are what the collector
 finds in it, and the entries of arrays of objects, which it does not search. What is in an imported
 module is no part: everybody reaches it without the result.
+
+The bytes of a pickle hold no model, nor does a file. So copies, pickles and files that are made
+during a trial are marked with its selection when they are made: of all trials, one leaves.
 """
 
 import gc
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, Final
@@ -50,6 +55,33 @@ class MayBeChosen(FixedArrays):
 
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return marked_state(vars(self))
+
+
+_now: ContextVar[Selection | None] = ContextVar("_now", default=None)
+
+
+@contextmanager
+def trying(by: Selection) -> Iterator[None]:
+    """Mark all copies, pickles and files that are made during a trial of a selection."""
+    before = _now.set(by)
+    try:
+        yield
+    finally:
+        _now.reset(before)
+
+
+def selection_now() -> Selection | None:
+    """Return the selection of which this is a trial; None outside of trials."""
+    return _now.get()
+
+
+def marked_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a copy or pickle, with the mark of the trial that makes it."""
+    by = _now.get()
+    return state if by is None else {**state, **_with_mark(state, by)}
+
 
 def chosen_by(thing: object) -> Selection | None:
     """Return the selection that chose a thing, what it is a part of, or what it was made of."""
@@ -76,8 +108,12 @@ def _mark(thing: object, by: Selection) -> None:
     kind = type(thing)  # and no attributes: this is after the charge, and those may fail
     if issubclass(kind, MayBeChosen) or (_is_of_privrl(kind) and not _is_plain(kind)):
         inside = getattr(thing, "__dict__", {})
-        inside[MARK] = by
-        inside.update({name: _with_caveat(inside[name]) for name in _STATED if name in inside})
+        inside.update(_with_mark(inside, by))
+
+
+def _with_mark(inside: dict[str, Any], by: Selection) -> dict[str, Any]:
+    """Return what a mark changes of attributes."""
+    return {MARK: by} | {name: _with_caveat(inside[name]) for name in _STATED if name in inside}
 
 
 def _parts(thing: Any) -> Sequence[object]:
@@ -145,4 +181,20 @@ def check_alone(thing: object) -> None:
             "a model that was chosen among several must not be saved alone, without what the "
             "choice cost: publish its numbers with Selected.cost. Files of classifiers alone "
             "state that."
+        )
+
+
+def check_file(thing: object) -> None:
+    """Check that a file of a result may be made: it is not chosen, and this is no trial.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    check_alone(thing)
+    if selection_now() is not None:
+        raise ValueError(
+            "a model must not be saved during a trial of a selection, whose cost alone its file "
+            "would state: return the model from the candidate."
         )

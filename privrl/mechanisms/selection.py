@@ -43,7 +43,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import Selection, mark_chosen
+from privrl.files.chosen import Selection, mark_chosen, trying
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -206,18 +206,19 @@ def select_private(
 
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
-        is_last = False
+        names, is_last = tuple(name for name, _ in named), False
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
             trial = Trial(cost.trial, each, rng)
-            result, score = run_trial(candidate, trial)
+            by = Selection(cost, target, name, names, trial.accountant.trial)
+            with trying(by):
+                result, score = run_trial(candidate, trial)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
-                best, kept = Selected(result, score, name, cost), trial.accountant.trial
+                best, kept = Selected(result, score, name, cost), by
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
-        names = tuple(name for name, _ in named)
-        mark_chosen(best.result, Selection(cost, target, best.name, names, kept))
+        mark_chosen(best.result, kept)
         return best
 
     return Release(accountant, cost, run, rng).make()

@@ -36,7 +36,7 @@ from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import MARK, Selection, chosen_by
+from privrl.files.chosen import MARK, Selection, chosen_by, marked_state, selection_now
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -340,7 +340,7 @@ class SavedClassifier(Saved, Classifier):
         ValueError
             If it was fitted elsewhere: that costs more, and the selection does not know it.
         """
-        by = chosen_by(self)
+        by = chosen_by(self) or self._tried_now()
         if by is not None and by.trial is not None and not self._was_fitted_in(by.trial):
             raise ValueError(
                 "a classifier must have been fitted in the trial that chose it, and charged "
@@ -348,6 +348,15 @@ class SavedClassifier(Saved, Classifier):
                 "beside Selected.cost."
             )
         return by
+
+    def _tried_now(self) -> Selection | None:
+        """Return the selection of which the fit is this trial."""
+        by = selection_now()
+        return by if by is not None and self._trial == by.trial else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state if self._tried_now() is None else marked_state(state)
 
     def _was_fitted_in(self, trial: str) -> bool:
         """Whether everything in a saved file was charged to a trial."""

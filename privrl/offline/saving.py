@@ -21,7 +21,7 @@ from privrl.envs.released import (
     privacy_statement,
     unit_in_words,
 )
-from privrl.files.chosen import MayBeChosen, check_alone, made_of
+from privrl.files.chosen import MayBeChosen, check_alone, check_file, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.html import InHtml
@@ -254,7 +254,7 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
         ValueError
             If it was chosen among several.
         """
-        check_alone(self)
+        check_file(self)
         facts = None if self.facts is None else asdict(self.facts)
         if facts is not None:
             facts["outcomes"] = dict(zip(self.outcomes, facts["outcomes"], strict=True))

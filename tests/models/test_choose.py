@@ -344,7 +344,8 @@ class Kept:
 def _saved(made: Any, path: Path) -> None:
     match made:
         case LoggedPolicy():
-            save_policy(path, ReleasedPolicy.of_log(made, epsilon=float(made.cost.pure_epsilon)))
+            epsilon, ends = float(made.cost.pure_epsilon), PERSONS.outcomes
+            save_policy(path, ReleasedPolicy.of_log(made, epsilon=epsilon, outcomes=ends))
         case Released():
             save_released(path, made)
         case _:
@@ -438,6 +439,62 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     with pytest.raises(ValueError, match="fitted in the trial that chose it"):
         best.result.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_what_leaves_a_trial_in_bytes_does_not_state_the_trial_alone(
+    kind: str, tmp_path: Path
+) -> None:
+    """Of epsilon 1, models in bytes and files of a trial stated .43."""
+    of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
+    is_classifier = kind.startswith("Private")
+
+    def chosen(made_into: Callable[[Any], Any]) -> Any:
+        def candidate(trial: Trial) -> tuple[Any, float]:
+            made = RELEASES[kind](trial, trial.part(0.5))
+            return made_into(getattr(made, "classifier_", made)), 0.0
+
+        return select_private(
+            {"it": candidate},
+            target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
+            trials=1,
+            relation=AddRemovePerson() if of_persons else None,
+        ).result
+
+    def written(made: Any) -> Path:
+        _saved(made, tmp_path / "within")
+        return tmp_path / "within"
+
+    made = pickle.loads(chosen(pickle.dumps))
+    if is_classifier:
+        made.save(tmp_path / "it")
+        for path in (tmp_path / "it", chosen(written)):
+            assert 0.999 < load_classifier(path).guarantee["epsilon"] <= 1
+        data = chosen(lambda made: made.to_dict())
+        assert 0.999 < classifier_from_dict(data).guarantee["epsilon"] <= 1
+        return
+    with pytest.raises(ValueError, match="chosen among several"):
+        _saved(made, tmp_path / "it")
+    with pytest.raises(ValueError, match="must not be saved during a trial"):
+        chosen(written)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
+def test_what_was_fitted_before_a_trial_is_saved_within_one_as_ever(
+    kind: str, tmp_path: Path
+) -> None:
+    target = ApproxDP(0.25, 1e-5)
+    made = RELEASES[kind](SimpleNamespace(accountant=RdpAccountant()), target)
+    made = getattr(made, "classifier_", made)
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        del trial
+        pickle.loads(pickle.dumps(made)).save(tmp_path / "it")
+        return None, 0.0
+
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    assert load_classifier(tmp_path / "it").guarantee["epsilon"] <= 0.25
 
 
 def _module(made: Any) -> ModuleType:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
-from privrl.files.chosen import MayBeChosen, check_alone
+from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.fixed import FixedArrays
 from privrl.files.html import table
 from privrl.files.sharing import Verdict, check_said, judge
@@ -363,7 +363,7 @@ class PrivateHistogram(MayBeChosen, FixedArrays, Saved):
             If its relation is neither `ReplaceRecord` nor `AddRemoveRecord`, or it was chosen
             among several.
         """
-        check_alone(self)
+        check_file(self)
         return {
             "format": _FORMAT,
             "name": self.name,

@@ -13,7 +13,7 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import chosen_by
+from privrl.files.chosen import chosen_by, selection_now
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -194,7 +194,8 @@ class PrivateLogisticRegression(SavedClassifier):
             raise ValueError(
                 "naive_bayes must not be what the paper prints; fit PrivateNaiveBayes."
             )
-        if chosen_by(naive_bayes) is not None:  # a file could not state its cost
+        # A file could not state its cost, but for that of the same trial.
+        if chosen_by(naive_bayes) not in (None, selection_now()):
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."
