@@ -15,12 +15,11 @@ during a trial are marked with its selection when they are made: of all trials, 
 import gc
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from privrl.files.fixed import FixedArrays, read_only
 
@@ -59,17 +58,18 @@ class MayBeChosen(FixedArrays):
         return marked_state(vars(self))
 
 
+_Result = TypeVar("_Result")
 _now: ContextVar[Selection | None] = ContextVar("_now", default=None)
 
 
-@contextmanager
-def trying(by: Selection) -> Iterator[None]:
-    """Mark all copies, pickles and files that are made during a trial of a selection."""
-    before = _now.set(by)
-    try:
-        yield
-    finally:
-        _now.reset(before)
+def tried(by: Selection, trial: Callable[[], _Result]) -> _Result:
+    """Return what a trial of a selection does, whose copies, pickles and files are marked."""
+
+    def marking() -> _Result:
+        _now.set(by)
+        return trial()
+
+    return copy_context().run(marking)  # to which an interrupt confines it
 
 
 def selection_now() -> Selection | None:

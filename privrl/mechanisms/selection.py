@@ -21,7 +21,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -43,7 +43,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import Selection, mark_chosen, trying
+from privrl.files.chosen import Selection, mark_chosen, tried
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -211,8 +211,7 @@ def select_private(
             name, candidate = named[int(rng.integers(len(named)))]
             trial = Trial(cost.trial, each, rng)
             by = Selection(cost, target, name, names, trial.accountant.trial)
-            with trying(by):
-                result, score = run_trial(candidate, trial)
+            result, score = tried(by, partial(run_trial, candidate, trial))
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
                 best, kept = Selected(result, score, name, cost), by
