@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl.numerics.compiled import Compiled
 from privrl.numerics.special import FloatArray, expm1mx
 
 IntArray = NDArray[np.intp]
@@ -193,17 +194,8 @@ class Certificate:
         elif far.min() < _LEAST_FAR:
             return self._connected(pairs, ALL, n_bins)
         logs *= n_bins / (2 * self.pure_epsilon)
-        p, q = np.empty((2, len(pairs), n_bins))
-        last = np.empty(len(pairs))
-        for i, (first, second) in enumerate(taken.tolist()):
-            losses = logs[first] - logs[second]
-            losses += n_bins / 2
-            last[i] = losses[-1]
-            bins = losses.astype(np.intp)
-            np.maximum(bins, 0, out=bins)
-            np.minimum(bins, n_bins - 1, out=bins)
-            p[i] = np.bincount(bins, probs[first], n_bins)
-            q[i] = np.bincount(bins, probs[second], n_bins)
+        p, q = _binned(logs, probs, taken, n_bins)
+        last = logs[taken[:, 0], -1] - logs[taken[:, 1], -1] + n_bins / 2
         # Half a bin is what the losses of the outputs not looked at differ by.
         wide = np.clip((last - 0.25).astype(np.intp), 0, n_bins - 2)
         p_far, q_far = far[taken.T]
@@ -291,6 +283,28 @@ class Certificate:
         pairs = self._mechanism.pairs
         log_p, log_q = self._mechanism.log_probs(pairs[index % len(pairs)])
         return (log_p, log_q) if index < len(pairs) else (log_q, log_p)
+
+
+def _bin_by_numpy(
+    logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the masses of pairs of rows in bins of their losses, each shape (n_pairs, n_bins).
+
+    The logarithms, shape (n_rows, n_outputs), are in units of a bin.
+    """
+    p, q = np.empty((2, len(pairs), n_bins))
+    for i, (first, second) in enumerate(pairs.tolist()):
+        losses = logs[first] - logs[second]
+        losses += n_bins / 2
+        bins = losses.astype(np.intp)
+        np.maximum(bins, 0, out=bins)
+        np.minimum(bins, n_bins - 1, out=bins)
+        p[i] = np.bincount(bins, probs[first], n_bins)
+        q[i] = np.bincount(bins, probs[second], n_bins)
+    return p, q
+
+
+_binned = Compiled(_bin_by_numpy, "bin_losses")
 
 
 def _left_of(p: FloatArray, q: FloatArray, end: FloatArray, width: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ well.
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import combinations
 
@@ -32,7 +32,7 @@ _PRIORS = (1e-30, 1e20)
 _MOST_WORK = 1.5e9  # entries of the matrix, over all neighbours: m = 3 up to n = 210
 _LARGEST_TABLE = 1 << 22
 _SIDE = 6  # of a tile, in records: near enough to have the same candidates near them
-_PART = 1 << 21  # entries of the matrix that a few pairs may take
+_PART = 1 << 22  # entries of the matrix that a few pairs may take
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _ROUNDING = 16 * np.finfo(np.float64).eps
 
@@ -121,10 +121,17 @@ class Posteriors:
 
     def distances(self, rows: IntArray, others: Outputs = ALL) -> FloatArray:
         """Return H from some candidates to others, or to all, shape (n_rows, n_others)."""
-        return self._distances(
-            lambda codes: codes[rows, None] + codes[others],
-            self._halves[rows, None] + self._halves[others],
-        )
+        halves = self._halves[others]
+        codes = [(codes[rows, None], codes[others]) for codes, _ in self._tables]
+        distances = np.empty((len(rows), halves.size))
+        step = max(1, BLOCK // max(1, halves.size))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            distances[some] = self._distances(
+                (here[some] + there for here, there in codes),
+                self._halves[rows[some], None] + halves,
+            )
+        return distances
 
     def near(self, rows: IntArray, most: float) -> BoolArray:
         """Return which candidates are near some of these, shape (n_candidates,).
@@ -155,14 +162,16 @@ class Posteriors:
         """H between the two of each of `pairs`, shape (n_pairs,)."""
         first, second = self.pairs.T
         return self._distances(
-            lambda codes: codes[first] + codes[second], self._halves[first] + self._halves[second]
+            (codes[first] + codes[second] for codes, _ in self._tables),
+            self._halves[first] + self._halves[second],
         )
 
-    def _distances(self, sums: Callable[[IntArray], IntArray], exponent: FloatArray) -> FloatArray:
-        codes, table = self._tables[0]
-        total = table.take(sums(codes))
-        for codes, table in self._tables[1:]:
-            total += table.take(sums(codes))
+    def _distances(self, sums: Iterator[IntArray], exponent: FloatArray) -> FloatArray:
+        """Return H of two candidates each, from sums of their codes for each table in turn."""
+        looked_up = (t.take(at) for (_, t), at in zip(self._tables, sums, strict=True))
+        total = next(looked_up)
+        for cell in looked_up:
+            total += cell
         total -= exponent
         np.expm1(total, out=total)
         np.negative(total, out=total)

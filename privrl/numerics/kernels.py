@@ -305,6 +305,22 @@ def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: floa
     return _all_fit(flat[0], flat[-1], float(len(past)), grid, total) or None
 
 
+@_compiled("UniTuple(float64[:, ::1], 2)(float64[:, ::1], float64[:, ::1], int64[:, ::1], int64)")
+def bin_losses(
+    logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the masses of pairs of rows in bins of their losses."""
+    p, q = np.zeros((len(pairs), n_bins)), np.zeros((len(pairs), n_bins))
+    for i in range(len(pairs)):
+        first, second = pairs[i]
+        for output in range(logs.shape[1]):
+            loss = (logs[first, output] - logs[second, output]) + n_bins / 2
+            place = min(max(int(loss), 0), n_bins - 1)
+            p[i, place] += probs[first, output]
+            q[i, place] += probs[second, output]
+    return p, q
+
+
 @_compiled(
     "Tuple((float64[::1], int64[::1], int64[::1], int64[::1]))(float64[::1], int64[::1], "
     "int64[::1])"
