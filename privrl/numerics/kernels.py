@@ -306,7 +306,7 @@ def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: floa
 
 
 @_compiled("UniTuple(float64[:, ::1], 2)(float64[:, ::1], float64[:, ::1], int64[:, ::1], int64)")
-def bin_losses(
+def _bin_losses(
     logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the masses of pairs of rows in bins of their losses."""
@@ -319,6 +319,19 @@ def bin_losses(
             p[i, place] += probs[first, output]
             q[i, place] += probs[second, output]
     return p, q
+
+
+def bin_losses(
+    logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the masses that `privrl.mechanisms.certificate` moves to the ends of bins."""
+    masses: tuple[FloatArray, FloatArray] = _bin_losses(
+        np.ascontiguousarray(logs),
+        np.ascontiguousarray(probs),
+        np.ascontiguousarray(pairs, np.int64),
+        n_bins,
+    )
+    return masses
 
 
 @_compiled(

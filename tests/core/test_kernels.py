@@ -17,6 +17,7 @@ from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, plan, riverswim
 from privrl.envs.planning import best_actions
 from privrl.envs.rollouts import StepSimulator
+from privrl.mechanisms import certificate
 from privrl.numerics import compiled, exact_dirichlet
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.numerics.randomness import VectorisedGenerator
@@ -281,6 +282,20 @@ def test_only_what_is_fine_is_passed_without_another_look() -> None:
     for counts, past in [*others, (FINE, [FINE[:1] / 2])]:
         assert kernels.fit(counts, past, GRID, LARGEST_TOTAL) is None
     assert kernels.greedy(np.full((3, 2, 4), 0.25), np.zeros((3, 2)), 5) is None  # of four states
+
+
+def test_losses_are_in_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on the edges of bins, and beyond the last ones."""
+    rng = np.random.default_rng(14)
+    logs = np.asfortranarray(
+        np.concatenate([rng.uniform(-4, 4, (9, 300)), np.indices((9, 9))[0]], 1)
+    )
+    logs[:, :20] = np.rint(logs[:, :20])
+    pairs = rng.integers(0, 9, (40, 2))
+    masses = both(monkeypatch, lambda: certificate._binned(logs, np.exp(logs), pairs, 8))
+    for quick, plain in zip(*masses, strict=True):
+        np.testing.assert_array_equal(quick, plain)
+        assert (quick[:, [0, -1]] > 0).any(axis=0).all()
 
 
 @pytest.mark.parametrize("runs", [(), (3,)])
