@@ -194,7 +194,7 @@ class Certificate:
         elif far.min() < _LEAST_FAR:
             return self._connected(pairs, ALL, n_bins)
         logs *= n_bins / (2 * self.pure_epsilon)
-        p, q = _binned(logs, probs, taken, n_bins)
+        p, q = binned(logs, probs, taken, n_bins)
         last = logs[taken[:, 0], -1] - logs[taken[:, 1], -1] + n_bins / 2
         # Half a bin is what the losses of the outputs not looked at differ by.
         wide = np.clip((last - 0.25).astype(np.intp), 0, n_bins - 2)
@@ -304,7 +304,7 @@ def _bin_by_numpy(
     return p, q
 
 
-_binned = Compiled(_bin_by_numpy, "bin_losses")
+binned = Compiled(_bin_by_numpy, "binned")
 
 
 def _left_of(p: FloatArray, q: FloatArray, end: FloatArray, width: FloatArray) -> FloatArray:

@@ -321,7 +321,7 @@ def _bin_losses(
     return p, q
 
 
-def bin_losses(
+def binned(
     logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the masses that `privrl.mechanisms.certificate` moves to the ends of bins."""

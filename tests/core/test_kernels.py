@@ -292,7 +292,7 @@ def test_losses_are_in_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     logs[:, :20] = np.rint(logs[:, :20])
     pairs = rng.integers(0, 9, (40, 2))
-    masses = both(monkeypatch, lambda: certificate._binned(logs, np.exp(logs), pairs, 8))
+    masses = both(monkeypatch, lambda: certificate.binned(logs, np.exp(logs), pairs, 8))
     for quick, plain in zip(*masses, strict=True):
         np.testing.assert_array_equal(quick, plain)
         assert (quick[:, [0, -1]] > 0).any(axis=0).all()
