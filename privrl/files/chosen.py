@@ -10,6 +10,10 @@ module is no part: everybody reaches it without the result.
 
 The bytes of a pickle hold no model, nor does a file. So copies, pickles and files that are made
 during a trial are marked with its selection when they are made: of all trials, one leaves.
+
+A thread that a candidate starts has no context of the trial, and marks nothing. Classifiers know
+which trial paid for them, and state no cost without its mark. Histograms, networks and models of
+logs do not: make their bytes in the thread of the trial, or return them as they are.
 """
 
 import gc

@@ -338,9 +338,15 @@ class SavedClassifier(Saved, Classifier):
         Raises
         ------
         ValueError
-            If it was fitted elsewhere: that costs more, and the selection does not know it.
+            If it was fitted elsewhere: that costs more, and the selection does not know it. Or if
+            it was fitted in a trial, and left that by itself, as from a thread that it started.
         """
         by = chosen_by(self) or self._tried_now()
+        if by is None and not self._was_fitted_in(None):
+            raise ValueError(
+                "a classifier that was fitted in a trial of a selection must be what the selection "
+                "returned, or a part of that: alone it would state what one trial cost."
+            )
         if by is not None and by.trial is not None and not self._was_fitted_in(by.trial):
             raise ValueError(
                 "a classifier must have been fitted in the trial that chose it, and charged "
@@ -358,8 +364,8 @@ class SavedClassifier(Saved, Classifier):
         state: dict[str, Any] = super().__getstate__()
         return state if self._tried_now() is None else marked_state(state)
 
-    def _was_fitted_in(self, trial: str) -> bool:
-        """Whether everything in a saved file was charged to a trial."""
+    def _was_fitted_in(self, trial: str | None) -> bool:
+        """Whether everything in a saved file was charged to a trial, or nothing to any."""
         return self._trial == trial
 
     def _own_cost(self) -> Cost:

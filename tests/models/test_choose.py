@@ -5,6 +5,7 @@ import json
 import pickle
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -478,6 +479,44 @@ def test_what_leaves_a_trial_in_bytes_does_not_state_the_trial_alone(
     with pytest.raises(ValueError, match="must not be saved during a trial"):
         chosen(written)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
+def test_what_leaves_a_trial_in_bytes_of_a_thread_is_not_saved(kind: str, tmp_path: Path) -> None:
+    """A thread has no context of the trial: of epsilon 1, files stated .43."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        def fitted() -> bytes:
+            made = RELEASES[kind](trial, trial.part(0.5))
+            made = getattr(made, "classifier_", made)
+            with pytest.raises(ValueError, match="must be what the selection returned"):
+                made.save(tmp_path / "within")
+            return pickle.dumps(made)
+
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(fitted).result(), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    made = pickle.loads(best.result)
+    for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
+        with pytest.raises(ValueError, match="must be what the selection returned"):
+            state()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_beginning_that_left_a_trial_in_bytes_is_in_no_file() -> None:
+    X, y = RECORDS[["a"]], RECORDS["b"]
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        begun = RELEASES["PrivateNaiveBayes"](trial, trial.part(0.5))
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(pickle.dumps, begun).result(), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    gradients = PrivateLogisticRegression(CELLS, classes="b", target=ApproxDP(0.5, 1e-5))
+    gradients.fit(X, y, naive_bayes=pickle.loads(best.result))
+    with pytest.raises(ValueError, match="must be what the selection returned"):
+        gradients.to_dict()
 
 
 @pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])

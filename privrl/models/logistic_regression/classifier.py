@@ -220,7 +220,7 @@ class PrivateLogisticRegression(SavedClassifier):
     def _own_cost(self) -> Cost:
         return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
 
-    def _was_fitted_in(self, trial: str) -> bool:
+    def _was_fitted_in(self, trial: str | None) -> bool:
         return super()._was_fitted_in(trial) and self.naive_bayes_._was_fitted_in(trial)
 
     def _plain(self, public: Public) -> dict[str, Any]:
