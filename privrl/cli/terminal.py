@@ -35,7 +35,9 @@ from privrl.numerics.printing import exact, up
 MARKUP: Final = "markdown"  # of help
 _PARAMETERS: Final = "\n\nParameters\n----------\n"  # of a docstring
 _ENTRY: Final = re.compile(r"^(\w+)\n((?:    .*\n?)+)", re.M)
-OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
+# Emoji would turn the bounds of 0:100:whole into a picture.
+OUT = Console(highlight=False, emoji=False)
+ERR = Console(stderr=True, highlight=False, emoji=False)
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG: Final = set[bool]()  # not empty where --debug was given
 # The base class of Typer's own errors, which has no public name.

@@ -509,3 +509,12 @@ def test_the_names_of_a_documentation_are_enough(folder: Path) -> None:
     assert "The classes of the documentation are taken to be income." in said(result)
     result = run("schema --columns age,shoe,hat --from-documentation people.names --out t.toml")
     assert "The documentation leaves out shoe, hat." in said(result)
+
+
+@pytest.mark.usefixtures("folder")
+def test_bounds_are_not_printed_as_emoji() -> None:
+    """As they were: ``:100:`` has a picture of its own."""
+    found = run("schema --csv people.csv --numeric age=0:100:20 --out new.toml")
+    assert found.exit_code == 2
+    assert "age=0:100:whole" in said(found)
+    assert "age=0:100:20" in said(found)
