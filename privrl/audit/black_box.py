@@ -425,7 +425,7 @@ def _linear_score(first: FloatArray, second: FloatArray) -> Score:
     unit[unit == 0] = 1.0
     within = np.cov(a / unit, rowvar=False) + np.cov(b / unit, rowvar=False)
     within += 1e-6 * np.eye(len(within))  # sums without any noise count, but not infinitely
-    weights = np.linalg.solve(within, (a - b).mean(0) / unit)
+    weights = np.linalg.solve(within, (a / unit).mean(0) - (b / unit).mean(0))
     return lambda outputs: features(outputs) @ (weights / unit)
 
 

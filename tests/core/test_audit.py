@@ -446,13 +446,14 @@ def test_bad_mechanisms() -> None:
         audit_mechanism(lambda data, g: data[0], DATA, NEIGHBOUR, rng(), draws=100, batched=True)
 
 
-def test_outputs_of_any_size_warn_of_nothing() -> None:
+@pytest.mark.parametrize("largest", [1e300, 1.7e308])
+def test_outputs_of_any_size_warn_of_nothing(largest: float) -> None:
     def noisy(data: Array, rng: np.random.Generator) -> Array:
         return data + rng.laplace(scale=1e290, size=data.shape)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = audit_mechanism(
-            noisy, np.array([1e22]), np.array([1e300]), rng=0, claimed=1.0, delta=0.01, draws=200
+            noisy, np.array([1e22]), np.array([largest]), rng=0, claimed=1.0, delta=0.01, draws=200
         )
     assert found.epsilon_lower > 1  # by the outputs' logarithms
