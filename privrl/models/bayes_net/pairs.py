@@ -33,15 +33,17 @@ noise of one size.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities, shrunk, together
-from privrl.models.bayes_net.choice import BOUND, GRAIN
+from privrl.models.bayes_net.choice import BOUND, GRAIN, bounded_gain
+from privrl.models.bayes_net.choice import found as nats_found
 from privrl.models.bayes_net.decomposable import (
     MOST_CARRIED,
     MOST_CELLS,
@@ -57,8 +59,12 @@ from privrl.models.bayes_net.decomposable import (
 from privrl.models.bayes_net.structure import Structure, count_table
 from privrl.numerics.typing import FloatArray, IntArray
 
+_Score = Callable[[FloatArray, FloatArray], float]  # of a pair's counts and what is expected
+
 LARGEST_START = 2**20  # cells of all cliques of the network, whose edges are left out beyond
-PART = 0.3  # of what is left for tables, for pairs; settled on data
+#: The precision of a pair's table, in those of a family or, without families, of a column: settled
+#: on data.
+PAIR_OF_FAMILY, PAIR_OF_COLUMN = 0.8, 3.0
 
 
 @dataclass(frozen=True)
@@ -117,33 +123,41 @@ def with_pairs(
     """
     sizes = structure.sizes
     n_records = float(len(next(iter(codes.values()))))
-    model = _start(structure, probabilities)
-    tables = [
-        Noisy(
-            names,
-            table.values.reshape([sizes[name] for name in names]),
-            table.deviation,
-            model.marginal(names),
-        )
+    alone = _alone(structure, released, n_records)
+    clear = {
+        names: table
         for names, table in released
-        if model.home(names) is not None
-    ]
-    mechanisms, counts, every = [], _Counts(sizes, codes), list(released)
+        if len(names) > 1 and _excess(table, n_records * _product(alone, names)) >= _TUNED.clear
+    }
+    model = _start(structure, probabilities, alone, list(clear))
+    tables, rest = list[Noisy](), list[tuple[Names, ReleasedTable]]()
+    for names, table in released:
+        if names in clear and model.home(names) is not None:
+            counts = table.values.reshape([sizes[name] for name in names])
+            tables.append(Noisy(names, counts, table.deviation, model.marginal(names)))
+        else:
+            rest.append((names, table))
+    mechanisms, counts_of = [], _Counts(sizes, codes)
+    score = distance if any(structure.parents.values()) else information
     for sigma in sigmas:
-        one, other = _choose(model, counts, choice, sigma, rng)
-        model = model.with_pair(one, other)
-        base = model.marginal((one, other))
+        pair = _choose(model, counts_of, choice, partial(score, sigma=sigma), rng)
+        larger = model.with_pair(*pair)
+        base = larger.marginal(pair)
         mechanism = TablesMechanism(shapes=(base.shape,), mechanism="gaussian", sizes=(sigma,))
-        (noisy,) = mechanism.release([counts(one, other)], rng)
+        (noisy,) = mechanism.release([counts_of(*pair)], rng)
         mechanisms.append(mechanism)
-        every.append(((one, other), noisy))
-        found = shrunk(noisy, base, n_records)
-        tables.append(Noisy((one, other), noisy.values, noisy.deviation, found))
-        model.multiply((one, other), np.log(found) - np.log(np.maximum(base, TINY)))
+        if model.home(pair) is None and _excess(noisy, n_records * base) < _TUNED.clear:
+            rest.append((pair, noisy))
+            continue
+        model, found = larger, shrunk(noisy, base, n_records)
+        tables.append(Noisy(pair, noisy.values, noisy.deviation, found))
+        model.multiply(pair, np.log(found) - np.log(np.maximum(base, TINY)))
         model.normalise()
-    alone = _alone(structure, every, n_records)
-    if _excess(sizes, every, alone, n_records) < _TUNED.clear:
+    if not tables:
+        alone = _alone(structure, rest, n_records)
         return alone, dict.fromkeys(structure.nodes, ()), mechanisms
+    for name, own in _sums(sizes, rest).items():
+        tables.append(Noisy((name,), own.values[0], own.deviation, model.marginal((name,))))
     model.fit(tables, n_records, _TUNED.steps)
     rows = {}
     for node in structure.nodes:
@@ -152,49 +166,53 @@ def with_pairs(
     return rows, {node: model.parents[node] for node in structure.nodes}, mechanisms
 
 
+def _sums(
+    sizes: Mapping[str, int], released: Sequence[tuple[Names, ReleasedTable]]
+) -> dict[str, ReleasedTable]:
+    """Return each column's own counts, shape (1, K), from the sums of all tables that have it."""
+    sums = dict[str, ReleasedTable]()
+    for names, table in released:
+        counts = table.values.reshape([sizes[name] for name in names])
+        for name in names:
+            deviation = table.deviation * math.sqrt(counts.size / sizes[name])
+            own = ReleasedTable(onto(counts, names, (name,))[None], "gaussian", deviation)
+            sums[name] = together(sums[name], own) if name in sums else own
+    return sums
+
+
 def _alone(
     structure: Structure, released: Sequence[tuple[Names, ReleasedTable]], n_records: float
 ) -> dict[str, FloatArray]:
-    """Return each column's own probabilities, shape (1, K), from the sums of all of its tables."""
-    sums = dict[str, ReleasedTable]()
-    for names, table in released:
-        counts = table.values.reshape([structure.sizes[name] for name in names])
-        for name in names:
-            deviation = table.deviation * math.sqrt(counts.size / structure.sizes[name])
-            own = ReleasedTable(onto(counts, names, (name,))[None], "gaussian", deviation)
-            sums[name] = together(sums[name], own) if name in sums else own
+    """Return each column's own probabilities, shape (1, K), from the sums of tables."""
     nodes = Structure(dict.fromkeys(structure.nodes, ()), structure.sizes)
+    sums = _sums(structure.sizes, released)
     return family_probabilities(nodes, [sums[node] for node in nodes.nodes], n_records)
 
 
-def _excess(
-    sizes: Mapping[str, int],
-    released: Sequence[tuple[Names, ReleasedTable]],
-    alone: Mapping[str, FloatArray],
-    n_records: float,
-) -> float:
-    """Return how much tables differ from independence, in standard deviations of chance.
+def _product(alone: Mapping[str, FloatArray], names: Names) -> FloatArray:
+    """Return the joint probabilities of independent columns."""
+    product = np.ones(())
+    for name in names:
+        product = np.multiply.outer(product, alone[name][0])
+    return product
 
-    If columns are independent, a squared difference has the noise's variance and nearly that of a
+
+def _excess(table: ReleasedTable, expected: FloatArray) -> float:
+    """Return how much a table differs from expected counts, in standard deviations of chance.
+
+    If they are right, a squared difference has the noise's variance and nearly that of a
     Poisson law. In units of their sum it has mean 1 and, with enough noise, variance 2.
     """
-    total, cells = 0.0, 0
-    for names, table in released:
-        if len(names) > 1:
-            expected = np.full(1, n_records)
-            for name in names:
-                expected = np.multiply.outer(expected, alone[name][0]).ravel()
-            off = table.values.ravel() - expected
-            total += float((off**2 / (table.deviation**2 + expected)).sum())
-            cells += expected.size
-    return (total - cells) / math.sqrt(2 * cells) if cells else 0.0
+    off = table.values.ravel() - expected.ravel()
+    squares = off**2 / (table.deviation**2 + expected.ravel())
+    return float(squares.sum() - squares.size) / math.sqrt(2 * squares.size)
 
 
 def _choose(
     model: Decomposable,
     counts: "_Counts",
     choice: ExponentialMechanism,
-    sigma: float,
+    score: _Score,
     rng: np.random.Generator,
 ) -> tuple[str, str]:
     """Choose a pair of columns, privately."""
@@ -208,14 +226,21 @@ def _choose(
         ]
         for other, expected in model.with_each(one, others).items():
             pairs.append((one, other))
-            scores.append(pair_score(counts(one, other), expected, counts.n_records, sigma))
+            scores.append(score(counts(one, other), counts.n_records * expected))
     return pairs[int(choice.release(np.rint(np.array(scores) / GRAIN), rng))]
 
 
-def pair_score(counts: FloatArray, expected: FloatArray, n_records: float, sigma: float) -> float:
+def distance(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
     """Return how far a pair's counts are off, less what noise would be off by, times the bound."""
     noise = sigma * math.sqrt(2 / math.pi) * counts.size
-    return BOUND * max(0.0, float(abs(counts - n_records * expected).sum()) - noise)
+    return BOUND * max(0.0, float(abs(counts - expected).sum()) - noise)
+
+
+def information(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
+    """Return the nats that a pair's table is expected to find."""
+    rows = np.maximum(expected, TINY)
+    gain = bounded_gain(counts, rows / rows.sum(axis=1, keepdims=True))
+    return nats_found(gain, expected, sigma**-2.0)
 
 
 class _Counts:
@@ -236,24 +261,22 @@ class _Counts:
         return counts
 
 
-def _start(structure: Structure, probabilities: Mapping[str, FloatArray]) -> Decomposable:
-    """Return the network as a decomposable model, without parents for which it is too large.
-
-    The tables of these nodes are not used then. Their probabilities are those that the rows of
-    their tables have on average.
-    """
+def _start(
+    structure: Structure,
+    probabilities: Mapping[str, FloatArray],
+    alone: Mapping[str, FloatArray],
+    families: Sequence[Names],
+) -> Decomposable:
+    """Return the network with those of some families for which a decomposable model has room."""
     sizes = structure.sizes
-    families = [(*structure.parents[node], node) for node in structure.order]
-    if total_cells(sizes, neighbours(sizes, families)) > LARGEST_START:
-        kept = list[Names]()
-        for family in families:
-            if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
-                kept.append(family)
-        families = kept
-    model = Decomposable(sizes, neighbours(sizes, families))
+    kept = list[Names]()
+    for family in families:
+        if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
+            kept.append(family)
+    model = Decomposable(sizes, neighbours(sizes, kept))
     for node, own in structure.parents.items():
         axes, table = (*own, node), probabilities[node]
-        if axes not in families:
-            axes, table = (node,), table.mean(axis=0)
+        if axes not in kept:
+            axes, table = (node,), alone[node]
         model.multiply(axes, np.log(table).reshape([sizes[name] for name in axes]))
     return model.normalise()
