@@ -250,39 +250,49 @@ class PrivateBayesNet:
         paid = tables if choice is None else with_choices(tables, choice.cost, n_choices)
         precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
-        known = first_precisions(self.structure, n_records, precision, chosen=choice is not None)
+        is_one_round = choice is not None and not n_parents
         units = n_rounds * (PAIR_OF_FAMILY if n_parents else PAIR_OF_COLUMN)
-        for_pairs = units / (units + n_nodes) * (precision - float(known.sum()))
+        part = units / (units + n_nodes)
+        if is_one_round:
+            known = precisions_of(alone, (1 - part) * precision)
+            for_pairs = part * precision
+        else:
+            known = first_precisions(
+                self.structure, n_records, precision, chosen=choice is not None
+            )
+            for_pairs = part * (precision - float(known.sum()))
         sigmas = [(n_rounds / for_pairs) ** 0.5] * n_rounds if n_rounds else []
         first = _gaussian(alone, known)
         counts = count(alone)
 
         def learn(rng: np.random.Generator) -> BayesNet:
             margins = first.release(counts, rng)
-            probabilities = family_probabilities(alone, margins, n_records)
+            rows = probabilities = family_probabilities(alone, margins, n_records)
             of = {node: probabilities[node][0] for node in alone.nodes}
-            rest = precision - float(known.sum())
-            if choice is None:
-                structure, precisions = second_round(
-                    self.structure, list(of.values()), known, n_records, rest
-                )
-            else:
-                rest -= for_pairs
-                structure = alone
-                if n_parents:
+            structure, released, each = alone, margins, [first]
+            if not is_one_round:
+                rest = precision - float(known.sum())
+                if choice is None:
+                    structure, precisions = second_round(
+                        self.structure, list(of.values()), known, n_records, rest
+                    )
+                else:
+                    rest -= for_pairs
                     scores = Scores(alone.sizes, of, cells, rest / n_nodes)
                     structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
-                precisions = precisions_of(structure, rest)
-            second = _gaussian(structure, precisions)
-            released = second.release(count(structure), rng)
+                    precisions = precisions_of(structure, rest)
+                second = _gaussian(structure, precisions)
+                released = second.release(count(structure), rng)
+                rows = family_probabilities(structure, released, n_records, margins)
+                each.append(second)
             self._warn(released)
-            rows = family_probabilities(structure, released, n_records, margins)
-            parents, each = structure.parents, [first, second]
+            parents = structure.parents
             if choice is not None:
                 of_nodes = [((node,), table) for node, table in zip(of, margins, strict=True)]
                 of_families = [
                     ((*own, node), table)
                     for (node, own), table in zip(parents.items(), released, strict=True)
+                    if not is_one_round
                 ]
                 rows, parents, of_pairs = with_pairs(
                     structure,
