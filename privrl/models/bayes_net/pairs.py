@@ -7,20 +7,21 @@ released tables is a decomposable one (`privrl.models.bayes_net.decomposable`). 
 network, changes at once to fit each new table, and is fitted to all tables in the end.
 
 **The score.** Let n(k, l) be the counts of a pair, m(k, l) what the model expects, which follows
-from releases alone, and e the noise that its table would have:
+from releases alone, and e the noise that its table would have. If the network has edges,
 
     score = max { 0, b Σ |n(k, l) − m(k, l)| − b E Σ |e(k, l)| },
 
 with b the bound of `privrl.models.bayes_net.choice`. A replaced record moves one count down by one
 and another up, so the sum moves by at most 2 and the score by at most 2 b, as the scores of parents
-do. It is rounded to the same grains: one mechanism, with one sensitivity, serves all choices. The
-candidates are all pairs with which the model's cliques have at most
-`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by public
-sizes and earlier releases.
+do. If it has none, the score is that of a parent, with the rows of m for p and m for E, which finds
+pairs in much noise as well. Both are rounded to the same grains: one mechanism, with one
+sensitivity, serves all choices. The candidates are all pairs with which the model's cliques have at
+most `privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by
+public sizes and earlier releases.
 
-**No edges.** If all tables of several columns together are within `_TUNED.clear` deviations of what
-independent columns and noise would give, the model has no edges: a fit would follow noise. Each
-column's probabilities then come from the sums of all of its tables. This follows from releases.
+**Dropped edges.** A family's table within `_TUNED.clear` deviations of what independent columns and
+noise would give, or a pair's of what the model expects, makes no edges, because a fit would follow
+noise. Its sums still count each of its columns. This follows from releases.
 
 **The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
 choice and each table is one more release of fixed cost, whatever was released before.
@@ -42,8 +43,7 @@ import numpy as np
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities, shrunk, together
-from privrl.models.bayes_net.choice import BOUND, GRAIN, bounded_gain
-from privrl.models.bayes_net.choice import found as nats_found
+from privrl.models.bayes_net.choice import BOUND, GRAIN, bounded_gain, found
 from privrl.models.bayes_net.decomposable import (
     MOST_CARRIED,
     MOST_CELLS,
@@ -77,7 +77,7 @@ class _Tuned:
 
     steps: int = 200  # of the fit, at most
     least: float = 1e-100  # probability of a cell given its row
-    clear: float = 2.0  # deviations of chance, by which tables must differ from independence
+    clear: float = 2.0  # deviations of chance, by which the tables of edges must be off
 
 
 _TUNED = _Tuned()
@@ -149,9 +149,9 @@ def with_pairs(
         if model.home(pair) is None and _excess(noisy, n_records * base) < _TUNED.clear:
             rest.append((pair, noisy))
             continue
-        model, found = larger, shrunk(noisy, base, n_records)
-        tables.append(Noisy(pair, noisy.values, noisy.deviation, found))
-        model.multiply(pair, np.log(found) - np.log(np.maximum(base, TINY)))
+        model, prior = larger, shrunk(noisy, base, n_records)
+        tables.append(Noisy(pair, noisy.values, noisy.deviation, prior))
+        model.multiply(pair, np.log(prior) - np.log(np.maximum(base, TINY)))
         model.normalise()
     if not tables:
         alone = _alone(structure, rest, n_records)
@@ -237,10 +237,10 @@ def distance(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
 
 
 def information(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
-    """Return the nats that a pair's table is expected to find."""
+    """Return the nats that a pair's table is expected to find, beyond what is expected of it."""
     rows = np.maximum(expected, TINY)
     gain = bounded_gain(counts, rows / rows.sum(axis=1, keepdims=True))
-    return nats_found(gain, expected, sigma**-2.0)
+    return found(gain, expected, sigma**-2.0)
 
 
 class _Counts:
