@@ -51,10 +51,10 @@ class PrivateBayesNet:
     ----------
     parents : mapping from str to sequence of str, or "private"
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
-        in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
-        schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides, by
-        `privrl.models.bayes_net.pairs`. With too few records for this budget, or if the tables are
-        within chance of independence, the network has no edges.
+        in the data. ``"private"`` has at most a fifth of the budget choose them, for all columns of
+        the schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides,
+        or alone, by `privrl.models.bayes_net.pairs`. With too few records for this budget, or if
+        the tables are within chance of independence, the network has no edges.
     schema : Schema
         The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
@@ -242,7 +242,7 @@ class PrivateBayesNet:
         Both rounds together cost what the tables do, whatever the first releases: one record
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
         are chosen, with one choice for each node but one and for each pair, or some of those given
-        are dropped.
+        are dropped. If pairs alone are chosen, the second round counts only those.
         """
         n_nodes = len(self.structure.nodes)
         (_, choice, n_parents, n_rounds), cells = chosen or (Plan(tables.sigma, None, 0, 0), {})
