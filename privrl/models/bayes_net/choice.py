@@ -25,9 +25,9 @@ sensitivity stays. Scores are rounded to whole grains of `GRAIN` nats, for which
 sensitivity is charged; floating-point errors are far below half a grain.
 
 **No parents.** This candidate has the score of the best of equally many useless candidates, as the
-mechanism draws them: its scale times the logarithm of their number. If that is more than a few
-hundredths of a nat per record, chance has too much part in it, and `plan` has fewer choices or none,
-by public numbers. If it would be less than `_TUNED.enough`, choices get less of the budget.
+mechanism draws them: its scale times the logarithm of their number. If that is more than a tenth
+of a nat per record or so, chance has too much part in it, and `plan` has fewer choices or none, by
+public numbers. If it would be less than `_TUNED.enough`, choices get less of the budget.
 
 References
 ----------
