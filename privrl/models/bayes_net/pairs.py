@@ -161,8 +161,8 @@ def with_pairs(
     model.fit(tables, n_records, _TUNED.steps)
     rows = {}
     for node in structure.nodes:
-        table = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
-        rows[node] = table / table.sum(axis=1, keepdims=True)
+        given = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
+        rows[node] = given / given.sum(axis=1, keepdims=True)
     return rows, {node: model.parents[node] for node in structure.nodes}, mechanisms
 
 
