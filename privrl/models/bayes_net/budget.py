@@ -70,23 +70,10 @@ _PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
 def first_precisions(
     structure: Structure, n_records: float, precision: float, *, chosen: bool = False
 ) -> FloatArray:
-    """Return the precisions (1 / variance) for counting each node alone, at first.
+    """Return the precisions (1 / variance) for counting each node alone, at first, shape (V,).
 
-    Parameters
-    ----------
-    structure : Structure
-        Nodes and parents.
-    n_records : float
-        The public number of records, > 0.
-    precision : float
-        Of both rounds together, > 0: precisions add up as the costs of Gaussian noise do.
-    chosen : bool
-        Whether parents or pairs are to be chosen.
-
-    Returns
-    -------
-    array, shape (V,)
-        Numbers > 0, whose sum is below ``precision``.
+    Their sum is below ``precision``, that of both rounds together: precisions add up as the costs
+    of Gaussian noise do. ``chosen`` is whether parents or pairs are to be chosen.
     """
     sizes = np.array([structure.sizes[node] for node in structure.nodes], np.float64)
     chance = _TUNED.chance_chosen if chosen else _TUNED.chance

@@ -158,22 +158,7 @@ def with_choices(tables: Cost, choice: ChoiceCost, n_choices: int) -> Cost:
 def choose_parents(
     scores: "Scores", mechanism: ExponentialMechanism, rng: np.random.Generator
 ) -> dict[str, tuple[str, ...]]:
-    """Choose the parents of every node, privately.
-
-    Parameters
-    ----------
-    scores : Scores
-        The scores of candidates.
-    mechanism : ExponentialMechanism
-        The mechanism of each choice, for scores of sensitivity `SENSITIVITY`; already charged.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    dict from str to tuple of str
-        For each node, in their order, its parents.
-    """
+    """Choose the parents of every node, privately, with a mechanism that is already charged."""
     sizes, margins = scores.sizes, scores.margins
     first = max(sizes, key=lambda node: float(-(margins[node] @ np.log(margins[node]))))
     parents: dict[str, tuple[str, ...]] = {first: ()}

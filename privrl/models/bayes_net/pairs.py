@@ -93,33 +93,12 @@ def with_pairs(
     sigmas: Sequence[float],
     rng: np.random.Generator,
 ) -> tuple[dict[str, FloatArray], dict[str, Names], list[TablesMechanism]]:
-    """Choose and count pairs, and return the network that fits them and the tables before them.
+    """Choose and count pairs, and return a network that fits them and the tables before them.
 
-    Parameters
-    ----------
-    structure : Structure
-        The network's, which is the start.
-    probabilities : mapping from str to array, shape (R, K)
-        Of every node, > 0.
-    released : sequence of (tuple of str, ReleasedTable)
-        The columns of the tables that were released before, the last of them in each row.
-    codes : mapping from str to array of int, shape (n,)
-        Cell numbers of every record: private.
-    choice : ExponentialMechanism
-        The mechanism of each choice; already charged.
-    sigmas : sequence of float
-        The noise's sigma in each round; already charged.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    probabilities : dict from str to array, shape (R, K)
-        Of every node of the new network, > 0.
-    parents : dict from str to tuple of str
-        The new network's, in the order of the structure.
-    mechanisms : list of TablesMechanism
-        Those that released the pairs.
+    The start is a structure with probabilities > 0, shape (R, K). Each table released before comes
+    with its columns, the last of them in each row. The codes are the cell numbers of every record,
+    shape (n,): private. The choice, and the noise of each round, are already charged. The returned
+    mechanisms released the pairs.
     """
     sizes = structure.sizes
     n_records = float(len(next(iter(codes.values()))))
