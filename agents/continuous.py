@@ -35,7 +35,7 @@ from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
-from privrl.files.chosen import made_of, paid_by
+from privrl.files.chosen import made_of
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import (
     check_count,
@@ -441,7 +441,7 @@ class ContinuousAgent:
         self._half_done = None  # planning is free, and an interrupt leaves the plan before
         if self._belief.batches > 1:
             worth = self._belief.worth(discount=ONLINE.discount, horizon=self.horizon)
-            made = ContinuousPolicy(
+            self._policy = ContinuousPolicy(
                 schema=self.schema,
                 kind="grid",
                 worth=worth,
@@ -449,7 +449,6 @@ class ContinuousAgent:
                 discount=ONLINE.discount,
                 statement=self._statement(),
             )
-            self._policy = paid_by(self.accountant, made)
             self._choose = _Choose(self._policy)
 
     @property

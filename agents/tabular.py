@@ -22,7 +22,7 @@ from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.costs.base import Cost, is_fixed
 from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
-from privrl.files.chosen import made_of, paid_by
+from privrl.files.chosen import made_of
 from privrl.files.fixed import fixed
 from privrl.files.html import table
 from privrl.numerics.cells import Cells
@@ -408,11 +408,10 @@ def _as_policy(agent: TabularAgent, *, stated: bool) -> Policy:
         )
     actions = agent.policy  # first: if a thread draws meanwhile, the statement covers that as well
     guarantee = _statement_of(agent) if stated else None
-    made = paid_by(
-        agent.accountant, Policy.of(actions, agent.n_actions, agent.env, guarantee=guarantee)
+    made: Policy = made_of(
+        agent, Policy.of(actions, agent.n_actions, agent.env, guarantee=guarantee)
     )
-    policy: Policy = made_of(agent, made)
-    return policy
+    return made
 
 
 def _with(paid: Paid, cost: Cost) -> Paid:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from privrl.files.fixed import FixedArrays, read_only
 
@@ -100,13 +100,19 @@ def chosen_by(thing: object) -> Selection | None:
 
 def trial_of(thing: object) -> str | None:
     """Return the name of the trial that paid for a thing, or for what it was made of."""
-    found: str | None = getattr(thing, "__dict__", {}).get(TRIAL)
-    return found
+    inside = getattr(thing, "__dict__", {})
+    if TRIAL in inside:
+        return cast("str | None", inside[TRIAL])
+    return _trial_behind(inside.get("accountant"))  # of an agent
+
+
+def _trial_behind(accountant: object) -> str | None:
+    return getattr(accountant, "trial", None)
 
 
 def paid_by(accountant: object, made: _Result) -> _Result:
     """Return what was released, which keeps the name of the trial that paid for it, if one did."""
-    return _of_trial(getattr(accountant, "trial", None), made)
+    return _of_trial(_trial_behind(accountant), made)
 
 
 def _of_trial(trial: str | None, made: _Result) -> _Result:
