@@ -39,8 +39,13 @@ CAVEAT: Final = (
 MARK: Final = "_chosen_by"
 TRIAL: Final = "_trial"
 
-
 _Result = TypeVar("_Result")
+
+
+class TrialName(str):
+    """The name of a trial, which no other has: random, and no part of what was released."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Selection:
     target: Any
     name: str
     candidates: tuple[str, ...]
-    trial: str | None = field(default=None, compare=False, repr=False)
+    trial: TrialName | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class MayBeChosen(FixedArrays):
     """The base of frozen dataclasses that a selection can return, and that have files."""
 
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
-    _trial: str | None = field(default=None, kw_only=True, repr=False)
+    _trial: TrialName | None = field(default=None, kw_only=True, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return marked_state(vars(self))
@@ -98,16 +103,17 @@ def chosen_by(thing: object) -> Selection | None:
     return found
 
 
-def trial_of(thing: object) -> str | None:
+def trial_of(thing: object) -> TrialName | None:
     """Return the name of the trial that paid for a thing, or for what it was made of."""
     inside = getattr(thing, "__dict__", {})
     if TRIAL in inside:
-        return cast("str | None", inside[TRIAL])
+        return cast("TrialName | None", inside[TRIAL])
     return _trial_behind(inside.get("accountant"))  # of an agent
 
 
-def _trial_behind(accountant: object) -> str | None:
-    return getattr(accountant, "trial", None)
+def _trial_behind(accountant: object) -> TrialName | None:
+    name = getattr(accountant, "trial", None)
+    return name if isinstance(name, TrialName) else None
 
 
 def paid_by(accountant: object, made: _Result) -> _Result:
@@ -115,7 +121,7 @@ def paid_by(accountant: object, made: _Result) -> _Result:
     return _of_trial(_trial_behind(accountant), made)
 
 
-def _of_trial(trial: str | None, made: _Result) -> _Result:
+def _of_trial(trial: TrialName | None, made: _Result) -> _Result:
     if hasattr(type(made), TRIAL):  # it has files
         inside = vars(made)
         inside[TRIAL] = trial

@@ -36,7 +36,14 @@ from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import MARK, is_of_trial_now, marked_state, paid_by, selection_of
+from privrl.files.chosen import (
+    MARK,
+    TrialName,
+    is_of_trial_now,
+    marked_state,
+    paid_by,
+    selection_of,
+)
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -92,7 +99,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
-    _trial: ClassVar[str | None] = None  # that paid for the fit, see `paid_by`
+    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `paid_by`
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""

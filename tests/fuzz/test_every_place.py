@@ -36,6 +36,7 @@ from privrl.costs import GaussianCost, Relation, ReplaceStep
 from privrl.data.logs.templates import write_log_template
 from privrl.envs import Ranged, TabularMDP, riverswim
 from privrl.experiments import SweepSpec, run_sweep
+from privrl.files.chosen import TrialName
 from privrl.files.sharing import STATEMENTS
 from privrl.mechanisms import select_private
 from privrl.models.bayes_net.network import BayesNet
@@ -669,7 +670,7 @@ def test_what_was_chosen_states_the_choice_or_nothing(
 class OfTrial(RdpAccountant):
     """Stands for the accountant of a trial, in a thread that a candidate started."""
 
-    trial = "a trial"
+    trial = TrialName("a trial")
 
 
 #: What has no file, whatever is made of it: numbers, and mechanisms.
