@@ -116,6 +116,11 @@ def _trial_behind(accountant: object) -> TrialName | None:
     return name if isinstance(name, TrialName) else None
 
 
+def caveats_of(thing: object) -> list[str]:
+    """Return what a statement of a thing's own cost must say beside it."""
+    return [] if chosen_by(thing) is None and trial_of(thing) is None else [CAVEAT]
+
+
 def paid_by(accountant: object, made: _Result) -> _Result:
     """Return what was released, which keeps the name of the trial that paid for it, if one did."""
     return _of_trial(_trial_behind(accountant), made)
@@ -260,7 +265,7 @@ def check_file(thing: object) -> None:
             "a model must not be saved during a trial of a selection, whose cost alone its file "
             "would state: return the model from the candidate."
         )
-    if chosen_by(thing) is not None or trial_of(thing) is not None:
+    if caveats_of(thing):
         raise ValueError(
             "a model that was chosen among several, or released for that in a trial, must not be "
             "saved alone, without what the choice cost: publish its numbers with Selected.cost. "

@@ -540,7 +540,9 @@ def test_the_policy_of_an_agent_in_a_thread_of_a_trial_is_not_saved(tmp_path: Pa
 
     def candidate(trial: Trial) -> tuple[bytes, float]:
         def learned() -> bytes:
-            return pickle.dumps(made(accountant=trial.accountant).learn().to_policy())
+            agent = made(accountant=trial.accountant).learn()
+            assert agent.guarantee()["caveats"] == [CAVEAT]
+            return pickle.dumps(agent.to_policy())
 
         with ThreadPoolExecutor(1) as threads:
             return threads.submit(learned).result(), 0.0
