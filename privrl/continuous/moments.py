@@ -43,7 +43,13 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog, of_each_part
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.costs.relations import (
+    NORMS,
+    AddRemovePerson,
+    Relation,
+    ReplaceLoggedStep,
+    ReplacePerson,
+)
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_is, check_positive
@@ -61,24 +67,6 @@ _TOGETHER: Final = 1 << 12  # squares that are added up at once
 Rows = Callable[[ContinuousLog], FloatArray]
 """From a part of a log to its rows ``z``, shape (n_rows, D)."""
 _Add = Callable[[FloatArray, IntArray, float], FloatArray]
-
-
-class ReplaceLoggedStep(Relation):
-    """One step of a log is replaced: its state, its action, its reward and whether it terminated.
-
-    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
-    Squared norms of contributions that are normalised by row change by 8 at most, see
-    `privrl.continuous.moments`.
-    """
-
-    def __init__(self) -> None:
-        most = math.nextafter(math.sqrt(8), math.inf)
-        super().__init__(
-            "replace one step of a log",
-            {NORMS: [(most,), (-most,)]},
-            covers_arrival=True,
-            norm_only=(NORMS,),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

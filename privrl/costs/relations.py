@@ -222,6 +222,7 @@ def _built_in(name: str) -> list[Relation]:
     """Return the built-in relation of a name, and what it changes of moments."""
     records: tuple[Relation, ...]
     records = ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()
+    records += ReplaceLoggedStep(), REPLACE_REWARD
     steps: tuple[Relation, ...] = (
         *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
         *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
@@ -488,6 +489,30 @@ class ReplacePerson(Relation):
             norm_only=(NORMS,),
             sum_only=(SUMS,),
         )
+
+
+class ReplaceLoggedStep(Relation):
+    """One step of a log is replaced: its state, its action, its reward and whether it terminated.
+
+    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
+    Squared norms of contributions that are normalised by row change by 8 at most, see
+    `privrl.continuous.moments`.
+    """
+
+    def __init__(self) -> None:
+        most = math.nextafter(math.sqrt(8), math.inf)
+        super().__init__(
+            "replace one step of a log",
+            {NORMS: [(most,), (-most,)]},
+            covers_arrival=True,
+            norm_only=(NORMS,),
+        )
+
+
+#: One reward of a bandit, in [0, 1], is replaced by any other: a sum changes by at most 1.
+REPLACE_REWARD: Final = Relation(
+    "replace one reward", {"rewards": [(1,), (-1,)]}, covers_arrival=True
+)
 
 
 class PaperStep(Relation):

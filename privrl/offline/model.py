@@ -13,6 +13,7 @@ from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
+from privrl.files.chosen import paid_by
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray
@@ -95,7 +96,7 @@ def fit_model(
     check_model(log, states, actions)
     with paid_stream(log, cost, rng, accountant) as stream:
         tables, said = _released(stream, log, allowed, chances)
-        return Released(
+        made = Released(
             **tables,
             statement=statement_of(
                 cost,
@@ -109,6 +110,7 @@ def fit_model(
             state_names=states,
             action_names=actions,
         )
+        return paid_by(accountant, made)
 
 
 def _released(

@@ -20,7 +20,7 @@ from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
-from privrl.files.chosen import MayBeChosen
+from privrl.files.chosen import MayBeChosen, paid_by
 from privrl.files.fixed import own_arrays
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
@@ -166,7 +166,7 @@ def fit_policy(
             task = Task(stream, log, facts, discount, allowed, chances)
             learned = learn(task, log, balanced=uniform)
             policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
-    return replace(policy, randomness=randomness_of(rng))
+    return paid_by(accountant, replace(policy, randomness=randomness_of(rng)))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:

@@ -21,7 +21,7 @@ from privrl.envs.released import (
     privacy_statement,
     unit_in_words,
 )
-from privrl.files.chosen import MayBeChosen, check_alone, check_file, made_of
+from privrl.files.chosen import MayBeChosen, check_file, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.html import InHtml
@@ -150,15 +150,14 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
         Raises
         ------
         ValueError
-            If it was made with another one, or without privacy, or was chosen among several.
+            If it was made with another one, or without privacy.
         """
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
                 f"{shown(epsilon)}, {shown(delta)} and {shown(order)} for {shown(policy.cost)}."
             )
-        check_alone(policy)
-        return cls(
+        made = cls(
             action=policy.action,
             n_actions=policy.allowed.shape[1],
             kind=policy.kind,
@@ -178,6 +177,8 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
             action_names=action_names,
             outcomes=outcomes,
         )
+        released: Self = made_of(policy, made)
+        return released
 
     @classmethod
     def of_model(cls, released: Released, *, discount: float = 1.0) -> Self:

@@ -13,7 +13,8 @@ from continuous_worlds import MIXED, SCHEMA
 from made import Episode
 
 from privrl.continuous import ContinuousLog, ContinuousSchema, Number, fit_continuous_model
-from privrl.continuous.moments import GRAINS, ReplaceLoggedStep, sensitivity, sums_by_row
+from privrl.continuous.moments import GRAINS, sensitivity, sums_by_row
+from privrl.costs.relations import ReplaceLoggedStep
 
 FIELDS = ("state", "action", "next_state", "reward", "terminated", "offsets")
 
