@@ -204,8 +204,7 @@ class ContinuousModel(Saved):
                 scaled = mean[place] + np.sqrt(3) * spread[place] * rng.uniform(-1, 1)
                 found[i] = column.low + (scaled + 1) / 2 * column.width
                 place += 1
-        inside: FloatArray = self.schema.inside(found[None])[0]
-        return inside
+        return self.schema.inside(found[None])[0]
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         arrays = {

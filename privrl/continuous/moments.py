@@ -323,8 +323,7 @@ class MomentStream:
             noise[upper] = gaussian_on_grid(grains / math.sqrt(2), len(upper[0]), rng)
             noise += noise.T
             noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
-        noisy: FloatArray = data + noise / GRAINS
-        return noisy
+        return data + noise / GRAINS
 
 
 def _sum_of(
@@ -439,8 +438,7 @@ def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
     rows *= np.where(norm > 0, limit * (1 - 2.0**-40) / norm, 0.0)[:, None]
     rows = np.trunc(rows)
     rows[_squares(rows) > amplitude * GRAINS] = 0.0
-    total: FloatArray = rows.T @ rows
-    return total
+    return rows.T @ rows
 
 
 def sums_by_row(rows: FloatArray, amplitude: float, *, counts: bool = False) -> FloatArray:

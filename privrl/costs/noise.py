@@ -123,8 +123,7 @@ class NoisyTable:
 
     @property
     def _size(self) -> float:
-        size: float = getattr(self, self._named)
-        return size
+        return getattr(self, self._named)
 
     def __repr__(self) -> str:
         size = f"{self._named}={self._size!r}"

@@ -546,8 +546,7 @@ class _Learner:
             prior = (0.7 * even) ** 2
             cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
             cells = np.maximum(cells, 0.15 * even)
-        visits: FloatArray = np.where(allowed, cells * factor, 1.0)
-        return visits
+        return np.where(allowed, cells * factor, 1.0)
 
 
 def _farthest(amounts: FloatArray) -> float:

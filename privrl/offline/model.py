@@ -148,8 +148,7 @@ def _estimated(visits: FloatArray, noise: float, shown: BoolArray) -> FloatArray
     """Return chances of actions from noisy visits, none of which is zero where it is allowed."""
     chances = estimated_behaviour(visits, noise, shown).chances
     floored = np.where(shown, np.maximum(chances, _RARE), 0.0)
-    rows: FloatArray = floored / floored.sum(axis=1, keepdims=True)
-    return rows
+    return floored / floored.sum(axis=1, keepdims=True)
 
 
 def _with_outcomes(chances: FloatArray, n_states: int) -> FloatArray:
@@ -232,8 +231,7 @@ def _left_by_noise(
     ahead = ahead[:-1].copy()
     ahead[n_states:] = log.outcome_rewards or 0.0  # what is paid for them is worth that
     variance = of_rows(counts, rows, ahead) + of_rewards(log, counts)
-    deviation: FloatArray = np.sqrt(variance)
-    return deviation
+    return np.sqrt(variance)
 
 
 def _starts(counts: FloatArray, size: int) -> FloatArray:

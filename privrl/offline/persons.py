@@ -149,8 +149,7 @@ class _Partitioned:
 
 
 def _together(*tables: FloatArray) -> FloatArray:
-    total: FloatArray = np.sum(tables, axis=0)
-    return total
+    return np.sum(tables, axis=0)
 
 
 def full(log: Log, size: Size) -> FloatArray:
@@ -211,8 +210,7 @@ def _check_places(person: IntArray, cell: IntArray, n_persons: int, n_cells: int
 
 
 def _summed(places: IntArray, amounts: FloatArray, size: int) -> FloatArray:
-    sums: FloatArray = np.bincount(places, amounts, size).astype(np.float64, copy=False)
-    return sums
+    return np.bincount(places, amounts, size).astype(np.float64, copy=False)
 
 
 _RELATIONS: Final = (AddRemovePerson, ReplacePerson)  # a subclass may list other changes
@@ -354,8 +352,7 @@ class PersonStream:
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * BUDGET).reshape(allowed.shape)
             if not isinstance(self.cost, LaplaceCost):
-                best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
-                return best
+                return np.where(allowed, scores + known, -np.inf).argmax(axis=1)
             whole: IntArray = scores.astype(np.int64) + known
             return permute_and_flip(whole, allowed, self.cost.scale * BUDGET, rng)
 
@@ -404,8 +401,7 @@ class PersonStream:
                 noise = gaussian_on_grid(sigma * BUDGET, data.shape, rng)
             case _:
                 return data
-        noisy: FloatArray = data + noise / BUDGET
-        return noisy
+        return data + noise / BUDGET
 
 
 _REFUSALS: Final = (ValueError, TypeError, OSError)  # of what is public: nothing is charged then

@@ -236,8 +236,7 @@ def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
     often = np.maximum(counts.transition.sum(axis=-1), max(1.0, counts.noise[0]))
     error = 1 / np.sqrt(often)
     beyond = np.maximum(error - math.sqrt(2) * error.min(axis=1, keepdims=True), 0.0)
-    penalty: FloatArray = _RARITY * (high - low) * beyond
-    return penalty
+    return _RARITY * (high - low) * beyond
 
 
 def _nothing(

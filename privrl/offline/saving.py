@@ -192,8 +192,7 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
             action_names=released.action_names,
             value=value,
         )
-        policy: Self = made_of(released, made)
-        return policy
+        return made_of(released, made)
 
     @property
     def is_by_step(self) -> bool:

@@ -208,8 +208,7 @@ def last_row(coefficients: FloatArray) -> FloatArray:
 
     With it all columns have the norm of the first.
     """
-    row: FloatArray = np.sqrt(np.cumsum(coefficients[::-1] ** 2))
-    return row
+    return np.sqrt(np.cumsum(coefficients[::-1] ** 2))
 
 
 def last_shares(coefficients: FloatArray, row: FloatArray) -> FloatArray:

@@ -228,8 +228,7 @@ class Mixed:
             mixture = mixture + _product(recent, np.array(self._recent))[0]
         (fresh,) = self._innovations.draw(self._factors.fresh[now], rng)
         self._recent.append(fresh)
-        noise: FloatArray = np.rint(mixture) + fresh
-        return noise
+        return np.rint(mixture) + fresh
 
     def _begin_block(self, rng: np.random.Generator) -> None:
         block = slice(self._done, self._done + _MIXED_AT_ONCE)

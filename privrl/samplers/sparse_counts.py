@@ -345,8 +345,7 @@ def _are_in(places: IntArray, others: IntArray) -> BoolArray:
     """Return which places are among others; both are sorted."""
     at = np.searchsorted(others, places)
     at[at == len(others)] = 0
-    found: BoolArray = others[at] == places if len(others) else np.zeros(len(places), np.bool_)
-    return found
+    return others[at] == places if len(others) else np.zeros(len(places), np.bool_)
 
 
 def _above(
