@@ -809,11 +809,7 @@ class LedgerAccountant(KeepsJournal):
             name or have changed.
         """
         check_cost(cost)
-        if self._relation is not None and cost.relation != self._relation:
-            raise ValueError(
-                f"cost must be about the relation {str(self._relation)!r} like those before it, "
-                f"got {str(cost.relation)!r}; use another accountant for it."
-            )
+        self._relation_of(cost)
         self._check_unchanged()
         self._receipt = self._ledger.spend(
             self._dataset, cost, count, delta=self._delta, about=self._about

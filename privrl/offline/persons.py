@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final, Literal, NoReturn, Protocol
+from typing import Final, Literal, NoReturn
 
 import numpy as np
 
@@ -91,19 +91,6 @@ Adds = Callable[[Log, FloatArray], Added]
 """From a part of a log, and what each of its persons has left of 1, to what they add."""
 
 
-class Budgets(Protocol):
-    """The budgets of all persons of a log, wherever they are."""
-
-    def pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        """Return the sums of what persons add, in grains, and take from them what it costs."""
-
-
-def budgets_of(log: Log | PartitionedLog, size: Size) -> Budgets:
-    """Return full budgets for all persons of a log."""
-    check_is("log", log, Log, PartitionedLog)
-    return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
-
-
 class _Here:
     """Budgets of persons whose log is in memory."""
 
@@ -113,6 +100,7 @@ class _Here:
         self._size, self._left = size, [full(part, size) for part in self._parts]
 
     def pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        """Return the sums of what persons add, in grains, and take from them what it costs."""
         total, still = np.zeros(n_cells), []
         for part, left in zip(self._parts, self._left, strict=True):
             sums, rest = pay(part, left, adds, n_cells, self._size)
@@ -146,6 +134,12 @@ class _Partitioned:
                 submit(_together, *sums[k : k + _AT_ONCE]) for k in range(0, len(sums), _AT_ONCE)
             ]
         return self._log.result(sums[0])
+
+
+def budgets_of(log: Log | PartitionedLog, size: Size) -> _Here | _Partitioned:
+    """Return full budgets for all persons of a log, wherever they are."""
+    check_is("log", log, Log, PartitionedLog)
+    return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
 
 
 def _together(*tables: FloatArray) -> FloatArray:

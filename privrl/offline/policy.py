@@ -7,7 +7,7 @@ stays.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -165,8 +165,8 @@ def fit_policy(
         else:
             task = Task(stream, log, facts, discount, allowed, chances)
             learned = learn(task, log, balanced=uniform)
-        said = {"unit": log.unit, "randomness": randomness_of(rng)}
-        return LoggedPolicy(**vars(learned), facts=facts, cost=cost, **said)
+        policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+    return replace(policy, randomness=randomness_of(rng))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:

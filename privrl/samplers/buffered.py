@@ -176,7 +176,7 @@ class BufferedFactorisation(FixedArrays):
 
     @cached_property
     def rounding(self) -> float:
-        """See `privrl.samplers.factorisations.Factors.rounding`.
+        """See `privrl.samplers.factorisations.Factorisation.rounding`.
 
         In a step a buffer is multiplied and added to, off by less than four roundings of its
         largest value, which is that of its deviation. Errors are filtered as noise is: the
