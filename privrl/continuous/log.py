@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Self
 
@@ -321,16 +321,10 @@ class ContinuousLog(FixedArrays):
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most_rows, "right")) - 1
             last = max(min(end, self.n_persons), first + 1)
             rows = slice(self.offsets[first], self.offsets[last])
-            yield ContinuousLog(
-                self.schema,
-                self.state[rows],
-                self.action[rows],
-                self.next_state[rows],
-                None if self.reward is None else self.reward[rows],
-                None if self.terminated is None else self.terminated[rows],
-                self.offsets[first : last + 1] - self.offsets[first],
-                self.unit,
-            )
+            every = {name: getattr(self, name) for name in _HELD}
+            part = {name: None if each is None else each[rows] for name, each in every.items()}
+            part["offsets"] = self.offsets[first : last + 1] - self.offsets[first]
+            yield replace(self, **part)
             first = last
 
 
