@@ -83,8 +83,8 @@ def check_page(page: Any, form: str, entries: Collection[str]) -> dict[str, Any]
     if not isinstance(page, dict) or page.get("format") != form:
         got = page.get("format") if isinstance(page, dict) else type(page).__name__
         raise ValueError(
-            f"format must be {form!r}, got {shown(got)}; what a later privrl wrote, a later one "
-            "reads."
+            f"format must be {shown(form)}, got {shown(got)}; what a later privrl wrote, a later "
+            "one reads."
         )
     if set(page) != set(entries):
         raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
