@@ -521,8 +521,8 @@ class Ledger:
             key = name, each.relation
             before = known.get(key, each)
             first, last = min(before.first, each.first), max(before.last, each.last)
-            total = state.spent(*key)
-            known[key] = _with_budget(replace(each, total=total, first=first, last=last), state)
+            total, budget = state.spent(*key), state.budget(*key)
+            known[key] = replace(each, total=total, budget=budget, first=first, last=last)
         return tuple(known.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
@@ -975,10 +975,6 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     alone = None if entry["alone"] is None else (float(entry["alone"][0]), float(entry["alone"][1]))
     once = Amount(orders, curve_from_bytes(curve), pure, 1, alone)
     return once.times(check_count("count", entry["count"]))
-
-
-def _with_budget(account: Account, state: _State) -> Account:
-    return replace(account, budget=state.budget(account.dataset, account.relation))
 
 
 def _named(entry: dict[str, Any]) -> dict[str, Any]:

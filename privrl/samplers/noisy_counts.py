@@ -233,11 +233,7 @@ class NoisyCounts(PaidOnce):
             if a batch has counts but no planned users.
         """
         self.check_usable()
-        if self._done == self.updates:
-            raise ValueError(
-                f"updates must cover all that are made, got {self.updates}, and they are used "
-                "up; plan for as many as the schedule has."
-            )
+        self._check_left("updates", self.updates)
         before, past = (None, ()) if self._total is None else (self._total.shape, (self._total,))
         if (
             self._loops is not None
