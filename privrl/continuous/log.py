@@ -321,8 +321,8 @@ class ContinuousLog(FixedArrays):
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most_rows, "right")) - 1
             last = max(min(end, self.n_persons), first + 1)
             rows = slice(self.offsets[first], self.offsets[last])
-            every = {name: getattr(self, name) for name in _HELD}
-            part = {name: None if each is None else each[rows] for name, each in every.items()}
+            part: dict[str, Any] = {name: getattr(self, name) for name in _HELD}
+            part = {name: None if each is None else each[rows] for name, each in part.items()}
             part["offsets"] = self.offsets[first : last + 1] - self.offsets[first]
             yield replace(self, **part)
             first = last

@@ -230,9 +230,9 @@ class ContinuousModel(Saved):
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} must have shape {shape}.")
+        common |= {name: arrays[name] for name in _ARRAYS}
         return cls(
             basis=basis,
-            **{name: arrays[name] for name in _ARRAYS},
             start=Starts(arrays["start_mean"], arrays["start_deviation"]),
             ends=Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None,
             persons=check_positive("persons", page["persons"]),
