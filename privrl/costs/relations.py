@@ -9,9 +9,10 @@ about the size, the width or the contents of the table.
 import math
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Any, Final
 from unicodedata import category, normalize
 
 from privrl.files.fixed import fixed
@@ -190,6 +191,20 @@ def check_relation(relation: object, default: Relation | None = None) -> Relatio
             f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
         )
     return relation
+
+
+def one_way(relation: Relation) -> tuple[str, ChangeVector] | None:
+    """Return a table and a change of it whose reverse is not listed, nor part of another change.
+
+    None if each change can be undone: then neighbours can be swapped.
+    """
+    for table, vectors in relation.tables:
+        listed = [Counter(vector) for vector in vectors]
+        for vector in vectors:
+            reverse = Counter(-amount for amount in vector)
+            if not any(reverse <= each for each in listed):
+                return table, vector
+    return None
 
 
 def check_name(relation: object) -> Relation:
@@ -452,8 +467,10 @@ SUMS = "contributions, by their sum"
 NORMS = "contributions, by their norm"
 
 
-def _contributions(size: int) -> dict[str, list[tuple[int, ...]]]:
-    return {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+def _of_persons(size: int) -> dict[str, Any]:
+    """Return what relations about persons know, where contributions change by a size."""
+    tables = {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+    return {"tables": tables, "covers_arrival": True, "norm_only": (NORMS,), "sum_only": (SUMS,)}
 
 
 class AddRemovePerson(Relation):
@@ -465,13 +482,7 @@ class AddRemovePerson(Relation):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "add or remove one person",
-            _contributions(1),
-            covers_arrival=True,
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
-        )
+        super().__init__("add or remove one person", **_of_persons(1))
 
 
 class ReplacePerson(Relation):
@@ -482,13 +493,7 @@ class ReplacePerson(Relation):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "replace one person",
-            _contributions(2),
-            covers_arrival=True,
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
-        )
+        super().__init__("replace one person", **_of_persons(2))
 
 
 class ReplaceLoggedStep(Relation):

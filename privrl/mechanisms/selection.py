@@ -121,8 +121,7 @@ class Trial:
         pure = isinstance(self.target, PureDP)
         kind: Any = DiscreteLaplaceMechanism if pure else DiscreteGaussianMechanism
         noise = kind.calibrated(self.part(share), relation=self.accountant.relation)
-        released: FloatArray = noise.release(counts, self.rng, accountant=self.accountant)
-        return released
+        return noise.release(counts, self.rng, accountant=self.accountant)
 
 
 Candidate = Callable[[Trial], tuple[Result, float]]
