@@ -53,6 +53,7 @@ class _Tuned:
     effect: float = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
     first: float = 0.2  # of the budget, at most, for the first round
     chance: float = 4.0  # by how much a first variance need not be below that of chance
+    chance_chosen: float = 0.5  # the same where parents are chosen, whose tables count nodes again
     enough: float = 0.5  # of a table's part by roots, above which it is counted
     clear: float = 0.7  # or of its information
     sample: int = 2048  # cells of a table that are looked at
@@ -66,27 +67,17 @@ _TUNED = _Tuned()
 _PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
 
 
-def first_precisions(structure: Structure, n_records: float, precision: float) -> FloatArray:
-    """Return the precisions (1 / variance) for counting each node alone, at first.
+def first_precisions(
+    structure: Structure, n_records: float, precision: float, *, chosen: bool = False
+) -> FloatArray:
+    """Return the precisions (1 / variance) for counting each node alone, at first, shape (V,).
 
-    Parameters
-    ----------
-    structure : Structure
-        Nodes and parents.
-    n_records : float
-        The public number of records, > 0.
-    precision : float
-        Of both rounds together, > 0: precisions add up as the costs of Gaussian noise do.
-
-    Returns
-    -------
-    array, shape (V,)
-        Numbers > 0, whose sum is below ``precision``.
+    Their sum is below ``precision``, that of both rounds together: precisions add up as the costs
+    of Gaussian noise do. ``chosen`` is whether parents or pairs are to be chosen.
     """
     sizes = np.array([structure.sizes[node] for node in structure.nodes], np.float64)
-    return np.minimum(
-        _TUNED.first * precision * _by_roots(sizes), _TUNED.chance * sizes / n_records
-    )
+    chance = _TUNED.chance_chosen if chosen else _TUNED.chance
+    return np.minimum(_TUNED.first * precision * _by_roots(sizes), chance * sizes / n_records)
 
 
 def second_round(

@@ -25,9 +25,9 @@ sensitivity stays. Scores are rounded to whole grains of `GRAIN` nats, for which
 sensitivity is charged; floating-point errors are far below half a grain.
 
 **No parents.** This candidate has the score of the best of equally many useless candidates, as the
-mechanism draws them: its scale times the logarithm of their number. If that is more than
-`_TUNED.hopeless` nats per record, only chance would choose. Then the choice is skipped, and the
-network gets no edges.
+mechanism draws them: its scale times the logarithm of their number. If that is more than a tenth
+of a nat per record or so, chance has too much part in it, and `plan` has fewer choices or none, by
+public numbers. If it would be less than `_TUNED.enough`, choices get less of the budget.
 
 References
 ----------
@@ -36,9 +36,11 @@ Bayesian networks* (2017).
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,9 +70,10 @@ class _Tuned:
     results within floats; none of these changes a result by more than rounding.
     """
 
-    share: float = 0.2  # of the budget, for all choices; settled on data
+    share: float = 0.2  # of the budget, at most, for all choices; settled on data
     hopeless: float = 0.2  # nats a record that chance may choose by; settled on data
     for_pairs: float = 0.1  # the same, where pairs are chosen as well; settled on data
+    enough: float = 0.01  # the same, below which choices are not paid for; settled on data
     most_tables: int = 10_000  # to be looked at: decides how many parents a node may have
     most_parents: int = 3
     thinnest: float = 0.25  # records a cell must expect on average, in deviations of the noise
@@ -81,53 +84,62 @@ _TUNED = _Tuned()
 
 
 _LOWEST = -60.0  # logarithm of a multiplier that is not needed
+_ROUNDED = 1 + 1e-9  # where a scale is made to be what is compared
 
 
-def plan(
-    target: Target, sizes: Collection[int], n_records: int
-) -> tuple[float, ExponentialMechanism | None, int]:
-    """Return the noise of all tables together, and the choices and their number: public.
+class Plan(NamedTuple):
+    """What is chosen and with how much noise, all of it public."""
 
-    Parameters
-    ----------
-    target : RenyiDP or ApproxDP
-        The target of tables and choices together.
-    sizes : collection of int
-        How many cells each node has. Parents are chosen for all of them but one.
-    n_records : int
-        The public number of records.
+    sigma: float  # the noise of one table that gets the rest of the budget
+    choice: ExponentialMechanism | None  # each of them; None where chance alone would choose
+    n_parents: int  # nodes whose parents are chosen: all but one, or none
+    n_rounds: int  # pairs that are chosen besides
 
-    Returns
-    -------
-    sigma : float
-        Of one table that gets the rest of the budget.
-    mechanism : ExponentialMechanism or None
-        Of each choice; None if chance alone would choose.
-    n_rounds : int
-        How many pairs are chosen besides: half as many as nodes, fewer of many nodes, and none
-        where chance would have too much part in it or a model would be too large.
+
+def plan(target: Target, sizes: Collection[int], n_records: int) -> Plan:
+    """Return what is chosen within a target, from the numbers of cells of all nodes and of records.
+
+    The first of these that leaves chance a small enough part: parents and as many pairs as nodes,
+    with no more budget than that needs; parents and half as many pairs; as many pairs as possible,
+    at least one for seven nodes; parents. There are fewer pairs of many nodes, and none where a
+    model would be too large.
     """
     n_nodes = len(sizes)
     if n_nodes < 2:
-        return math.inf, None, 0
+        return Plan(math.inf, None, 0, 0)
     least = sum(sizes) + math.prod(sorted(sizes)[:2])  # cells of a model with one pair
-    rounds = (
-        0 if least > MOST_CELLS else min(n_nodes // 2, _TUNED.most_tables // math.comb(n_nodes, 2))
-    )
-    for n_rounds, most in ((rounds, _TUNED.for_pairs), (0, _TUNED.hopeless)):
-        sigma, scale = _calibrated(target, n_nodes - 1 + n_rounds)
-        if scale * GRAIN * math.log(n_nodes**2) <= most * n_records:
-            return sigma, ExponentialMechanism(scale=scale, sensitivity=SENSITIVITY), n_rounds
-    return sigma, None, 0
+    n_pairs, nats = math.comb(n_nodes, 2), GRAIN * math.log(n_nodes**2) / n_records
+    room = 0 if least > MOST_CELLS else _TUNED.most_tables // n_pairs
+    most = min(n_nodes, n_pairs, 3 * room)  # without parents to be looked at
+
+    def scaled(n_choices: int) -> tuple[float, float]:
+        return _calibrated(target, n_choices, _TUNED.enough / nats)
+
+    def plans() -> Iterator[tuple[int, int, float]]:
+        if room >= most > 0:
+            yield n_nodes - 1, most, _TUNED.enough
+        yield n_nodes - 1, min(n_nodes // 2, room), _TUNED.for_pairs
+        every = range(1, min(most, n_nodes - 1) + 1)  # fewer than nodes, which tells files apart
+        n_rounds = bisect_right(every, _TUNED.for_pairs / nats, key=lambda n: scaled(n)[1])
+        if 7 * n_rounds >= n_nodes:
+            yield 0, n_rounds, _TUNED.for_pairs
+        yield n_nodes - 1, 0, _TUNED.hopeless
+
+    for n_parents, n_rounds, part in plans():
+        sigma, scale = scaled(n_parents + n_rounds)
+        if scale * nats <= part * _ROUNDED:
+            choice = ExponentialMechanism(scale=scale, sensitivity=SENSITIVITY)
+            return Plan(sigma, choice, n_parents, n_rounds)
+    return Plan(sigma, None, 0, 0)
 
 
-def _calibrated(target: Target, n_choices: int) -> tuple[float, float]:
+def _calibrated(target: Target, n_choices: int, least: float) -> tuple[float, float]:
     """Return the noise of tables, and the scale of choices, that meet a target together."""
 
     def scale(sigma: float) -> float:
         # So that all choices' divergences, λ η²/8, are to the tables', λ/σ², as their shares are.
         spread = math.sqrt(8 * _TUNED.share / (1 - _TUNED.share) / n_choices) / sigma
-        return min(max(2 * SENSITIVITY / spread, SMALLEST), 1e30)
+        return min(max(2 * SENSITIVITY / spread, least, SMALLEST), 1e30)
 
     def cost(sigma: float) -> Cost:
         relation = ReplaceRecord()
@@ -146,22 +158,7 @@ def with_choices(tables: Cost, choice: ChoiceCost, n_choices: int) -> Cost:
 def choose_parents(
     scores: "Scores", mechanism: ExponentialMechanism, rng: np.random.Generator
 ) -> dict[str, tuple[str, ...]]:
-    """Choose the parents of every node, privately.
-
-    Parameters
-    ----------
-    scores : Scores
-        The scores of candidates.
-    mechanism : ExponentialMechanism
-        The mechanism of each choice, for scores of sensitivity `SENSITIVITY`; already charged.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    dict from str to tuple of str
-        For each node, in their order, its parents.
-    """
+    """Choose the parents of every node, privately, with a mechanism that is already charged."""
     sizes, margins = scores.sizes, scores.margins
     first = max(sizes, key=lambda node: float(-(margins[node] @ np.log(margins[node]))))
     parents: dict[str, tuple[str, ...]] = {first: ()}
@@ -236,8 +233,8 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     ----------
     counts : array, shape (R, K)
         Numbers of records.
-    p : array, shape (K,)
-        Probabilities > 0.
+    p : array, shape (K,) or (R, K)
+        Probabilities > 0, the same in every row or not.
 
     Notes
     -----
@@ -248,7 +245,8 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     of that sum and of l. Where even factors of e^b leave the sum below 1, no multiplier is needed,
     and l is as low as it gets.
     """
-    counts = counts[counts.sum(axis=1) > 0]
+    filled = counts.sum(axis=1) > 0
+    counts, p = counts[filled], np.broadcast_to(p, counts.shape)[filled]
     totals = counts.sum(axis=1, keepdims=True)
     shares, some = counts / totals, counts > 0
     with np.errstate(divide="ignore"):
@@ -268,7 +266,7 @@ def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
     ends = [np.take_along_axis(levels, place + more, axis=1) for more in (0, 1)]
     level = np.where(last < 0, _LOWEST, np.clip(level, *ends))
     h = np.clip(logs - level, -BOUND, BOUND)
-    excess = np.exp(h) @ p[:, None] - 1
+    excess = (np.exp(h) * p).sum(axis=1, keepdims=True) - 1
     return float((counts * h).sum() - (totals * np.exp(level) * excess).sum())
 
 

@@ -21,14 +21,13 @@ from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.budget import first_precisions, precisions_of, second_round
-from privrl.models.bayes_net.choice import Scores, choose_parents, with_choices
+from privrl.models.bayes_net.choice import Plan, Scores, choose_parents, with_choices
 from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
-from privrl.models.bayes_net.pairs import PART, with_pairs
+from privrl.models.bayes_net.pairs import PAIR_OF_COLUMN, PAIR_OF_FAMILY, with_pairs
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
@@ -52,10 +51,10 @@ class PrivateBayesNet:
     ----------
     parents : mapping from str to sequence of str, or "private"
         For every node its parents; ``()`` for none. They are taken as public: do not look them up
-        in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
-        schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides, by
-        `privrl.models.bayes_net.pairs`. With too few records for this budget, or if the tables are
-        within chance of independence, the network has no edges.
+        in the data. ``"private"`` has at most a fifth of the budget choose them, for all columns of
+        the schema, by `privrl.models.bayes_net.choice`, and pairs of columns to be counted besides,
+        or alone, by `privrl.models.bayes_net.pairs`. With too few records for this budget, or if
+        the tables are within chance of independence, the network has no edges.
     schema : Schema
         The domain of each node; other columns are ignored.
     target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
@@ -202,14 +201,12 @@ class PrivateBayesNet:
             )
         if self._is_chosen:
             assert self.target is not None
-            sigma, choice, n_rounds = plan_choices(
-                self.target, self.structure.sizes.values(), n_records
-            )
-            if choice is not None:
-                cost = GaussianCost(sigma=sigma, relation=plan.relation)
+            choices = plan_choices(self.target, self.structure.sizes.values(), n_records)
+            if choices.choice is not None:
+                cost = GaussianCost(sigma=choices.sigma, relation=plan.relation)
                 return self._fit_in_two_rounds(
                     cost,
-                    (choice, n_rounds, cells),
+                    (choices, cells),
                     count,
                     n_records,
                     rng=rng,
@@ -233,7 +230,7 @@ class PrivateBayesNet:
     def _fit_in_two_rounds(
         self,
         tables: GaussianCost,
-        chosen: tuple[ExponentialMechanism, int, Mapping[str, IntArray]] | None,
+        chosen: tuple[Plan, Mapping[str, IntArray]] | None,
         count: _Counter,
         n_records: int,
         *,
@@ -245,43 +242,57 @@ class PrivateBayesNet:
         Both rounds together cost what the tables do, whatever the first releases: one record
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
         are chosen, with one choice for each node but one and for each pair, or some of those given
-        are dropped.
+        are dropped. If pairs alone are chosen, the second round counts only those.
         """
-        n_nodes, (choice, n_rounds, cells) = len(self.structure.nodes), chosen or (None, 0, {})
-        n_choices = n_nodes - 1 + n_rounds
+        n_nodes = len(self.structure.nodes)
+        (_, choice, n_parents, n_rounds), cells = chosen or (Plan(tables.sigma, None, 0, 0), {})
+        n_choices = n_parents + n_rounds
         paid = tables if choice is None else with_choices(tables, choice.cost, n_choices)
         precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
-        known = first_precisions(self.structure, n_records, precision)
-        for_pairs = PART * (precision - float(known.sum())) if n_rounds else 0.0
+        is_one_round = choice is not None and not n_parents
+        units = n_rounds * (PAIR_OF_FAMILY if n_parents else PAIR_OF_COLUMN)
+        part = units / (units + n_nodes)
+        if is_one_round:
+            known = precisions_of(alone, (1 - part) * precision)
+            for_pairs = part * precision
+        else:
+            known = first_precisions(
+                self.structure, n_records, precision, chosen=choice is not None
+            )
+            for_pairs = part * (precision - float(known.sum()))
         sigmas = [(n_rounds / for_pairs) ** 0.5] * n_rounds if n_rounds else []
         first = _gaussian(alone, known)
         counts = count(alone)
 
         def learn(rng: np.random.Generator) -> BayesNet:
             margins = first.release(counts, rng)
-            probabilities = family_probabilities(alone, margins, n_records)
+            rows = probabilities = family_probabilities(alone, margins, n_records)
             of = {node: probabilities[node][0] for node in alone.nodes}
-            rest = precision - float(known.sum())
-            if choice is None:
-                structure, precisions = second_round(
-                    self.structure, list(of.values()), known, n_records, rest
-                )
-            else:
-                rest -= for_pairs
-                scores = Scores(alone.sizes, of, cells, rest / n_nodes)
-                structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
-                precisions = precisions_of(structure, rest)
-            second = _gaussian(structure, precisions)
-            released = second.release(count(structure), rng)
+            structure, released, each = alone, margins, [first]
+            if not is_one_round:
+                rest = precision - float(known.sum())
+                if choice is None:
+                    structure, precisions = second_round(
+                        self.structure, list(of.values()), known, n_records, rest
+                    )
+                else:
+                    rest -= for_pairs
+                    scores = Scores(alone.sizes, of, cells, rest / n_nodes)
+                    structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
+                    precisions = precisions_of(structure, rest)
+                second = _gaussian(structure, precisions)
+                released = second.release(count(structure), rng)
+                rows = family_probabilities(structure, released, n_records, margins)
+                each.append(second)
             self._warn(released)
-            rows = family_probabilities(structure, released, n_records, margins)
-            parents, each = structure.parents, [first, second]
+            parents = structure.parents
             if choice is not None:
                 of_nodes = [((node,), table) for node, table in zip(of, margins, strict=True)]
                 of_families = [
                     ((*own, node), table)
                     for (node, own), table in zip(parents.items(), released, strict=True)
+                    if not is_one_round
                 ]
                 rows, parents, of_pairs = with_pairs(
                     structure,

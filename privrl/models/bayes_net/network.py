@@ -75,13 +75,13 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         the last parent fastest, and in the row a probability for each cell.
     mechanism : TablesMechanism, optional
         What released the counts that the probabilities were made of, of the nodes' tables, or of
-        all nodes alone and then of their tables; with a choice, of all nodes alone, of as many
-        tables as nodes, and of pairs; None if they were not.
+        all nodes alone and then of their tables; with a choice, of all nodes alone, and then of
+        fewer pairs than nodes, or of as many tables as nodes and of pairs; None if they were not.
     randomness : str, optional
         The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     choice : ExponentialMechanism, optional
-        What chose the parents of all nodes but the first, and then each pair, with one choice; None
-        if the parents are public.
+        What chose the parents of all nodes but the first, if there are as many tables, and then
+        each pair, with one choice; None if the parents are public.
 
     Raises
     ------
@@ -110,10 +110,10 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         if self.mechanism is None:
             return
         n_tables = len(self.mechanism.shapes)
-        if self.choice is not None and n_tables < 2 * len(self.nodes):
+        if self.choice is not None and n_tables <= len(self.nodes):
             raise ValueError(
-                f"mechanism must release two tables for each node where parents were chosen, and "
-                f"one for each pair, got {n_tables} for {len(self.nodes)} nodes."
+                "mechanism must release a table for each node and for each choice, got "
+                f"{n_tables} tables for {len(self.nodes)} nodes."
             )
         if self.choice is None and self.mechanism.shapes != _released_shapes(structure, n_tables):
             raise ValueError("mechanism must release tables of the shapes of the structure's.")
@@ -128,7 +128,9 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         """What the counts, and the choice of parents, cost; None for a network of given tables."""
         if self.mechanism is None or self.choice is None:
             return None if self.mechanism is None else self.mechanism.cost
-        n_choices = len(self.mechanism.shapes) - len(self.nodes) - 1
+        n_nodes, n_tables = len(self.nodes), len(self.mechanism.shapes)
+        has_families = n_tables >= 2 * n_nodes  # of which one node had no choice
+        n_choices = n_tables - n_nodes - has_families
         return with_choices(self.mechanism.cost, self.choice.cost, n_choices)
 
     def table(self, node: str) -> pd.DataFrame:
@@ -360,13 +362,12 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
 def _read_shapes(data: Any, n_nodes: int) -> tuple[Rows, ...]:
     """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers.
 
-    Each node was counted alone and with its parents, and each pair of nodes once at most.
+    Each node was counted alone and with its parents, or alone and with a few pairs.
     """
     pairs = isinstance(data, list) and all(isinstance(e, list) and len(e) == 2 for e in data)
     if not pairs:
         raise ValueError(f"shapes must be a list of pairs of numbers, got {shown(data)}.")
-    least = 2 * n_nodes
-    most = least + math.comb(n_nodes, 2)
+    least, most = n_nodes + 1, 2 * n_nodes + math.comb(n_nodes, 2)
     if not least <= len(data) <= most:
         raise ValueError(
             f"shapes must be of {least} to {most} tables for {n_nodes} nodes, got {len(data)}."

@@ -7,20 +7,21 @@ released tables is a decomposable one (`privrl.models.bayes_net.decomposable`). 
 network, changes at once to fit each new table, and is fitted to all tables in the end.
 
 **The score.** Let n(k, l) be the counts of a pair, m(k, l) what the model expects, which follows
-from releases alone, and e the noise that its table would have:
+from releases alone, and e the noise that its table would have. If the network has edges,
 
     score = max { 0, b Σ |n(k, l) − m(k, l)| − b E Σ |e(k, l)| },
 
 with b the bound of `privrl.models.bayes_net.choice`. A replaced record moves one count down by one
 and another up, so the sum moves by at most 2 and the score by at most 2 b, as the scores of parents
-do. It is rounded to the same grains: one mechanism, with one sensitivity, serves all choices. The
-candidates are all pairs with which the model's cliques have at most
-`privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by public
-sizes and earlier releases.
+do. If it has none, the score is that of a parent, with the rows of m for p and m for E, which finds
+pairs in much noise as well. Both are rounded to the same grains: one mechanism, with one
+sensitivity, serves all choices. The candidates are all pairs with which the model's cliques have at
+most `privrl.models.bayes_net.decomposable.MOST_CELLS` cells together, or as many as before: by
+public sizes and earlier releases.
 
-**No edges.** If all tables of several columns together are within `_TUNED.clear` deviations of what
-independent columns and noise would give, the model has no edges: a fit would follow noise. Each
-column's probabilities then come from the sums of all of its tables. This follows from releases.
+**Dropped edges.** A family's table within `_TUNED.clear` deviations of what independent columns and
+noise would give, or a pair's of what the model expects, makes no edges, because a fit would follow
+noise. Its sums still count each of its columns. This follows from releases.
 
 **The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
 choice and each table is one more release of fixed cost, whatever was released before.
@@ -33,15 +34,16 @@ noise of one size.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities, shrunk, together
-from privrl.models.bayes_net.choice import BOUND, GRAIN
+from privrl.models.bayes_net.choice import BOUND, GRAIN, bounded_gain, found
 from privrl.models.bayes_net.decomposable import (
     MOST_CARRIED,
     MOST_CELLS,
@@ -57,8 +59,12 @@ from privrl.models.bayes_net.decomposable import (
 from privrl.models.bayes_net.structure import Structure, count_table
 from privrl.numerics.typing import FloatArray, IntArray
 
+_Score = Callable[[FloatArray, FloatArray], float]  # of a pair's counts and what is expected
+
 LARGEST_START = 2**20  # cells of all cliques of the network, whose edges are left out beyond
-PART = 0.3  # of what is left for tables, for pairs; settled on data
+#: The precision of a pair's table, in those of a family or, without families, of a column: settled
+#: on data.
+PAIR_OF_FAMILY, PAIR_OF_COLUMN = 0.8, 3.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class _Tuned:
 
     steps: int = 200  # of the fit, at most
     least: float = 1e-100  # probability of a cell given its row
-    clear: float = 2.0  # deviations of chance, by which tables must differ from independence
+    clear: float = 2.0  # deviations of chance, by which the tables of edges must be off
 
 
 _TUNED = _Tuned()
@@ -87,114 +93,105 @@ def with_pairs(
     sigmas: Sequence[float],
     rng: np.random.Generator,
 ) -> tuple[dict[str, FloatArray], dict[str, Names], list[TablesMechanism]]:
-    """Choose and count pairs, and return the network that fits them and the tables before them.
+    """Choose and count pairs, and return a network that fits them and the tables before them.
 
-    Parameters
-    ----------
-    structure : Structure
-        The network's, which is the start.
-    probabilities : mapping from str to array, shape (R, K)
-        Of every node, > 0.
-    released : sequence of (tuple of str, ReleasedTable)
-        The columns of the tables that were released before, the last of them in each row.
-    codes : mapping from str to array of int, shape (n,)
-        Cell numbers of every record: private.
-    choice : ExponentialMechanism
-        The mechanism of each choice; already charged.
-    sigmas : sequence of float
-        The noise's sigma in each round; already charged.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    probabilities : dict from str to array, shape (R, K)
-        Of every node of the new network, > 0.
-    parents : dict from str to tuple of str
-        The new network's, in the order of the structure.
-    mechanisms : list of TablesMechanism
-        Those that released the pairs.
+    The start is a structure with probabilities > 0, shape (R, K). Each table released before comes
+    with its columns, the last of them in each row. The codes are the cell numbers of every record,
+    shape (n,): private. The choice, and the noise of each round, are already charged. The returned
+    mechanisms released the pairs.
     """
     sizes = structure.sizes
     n_records = float(len(next(iter(codes.values()))))
-    model = _start(structure, probabilities)
-    tables = [
-        Noisy(
-            names,
-            table.values.reshape([sizes[name] for name in names]),
-            table.deviation,
-            model.marginal(names),
-        )
+    alone = _alone(structure, released, n_records)
+    clear = {
+        names: table
         for names, table in released
-        if model.home(names) is not None
-    ]
-    mechanisms, counts, every = [], _Counts(sizes, codes), list(released)
+        if len(names) > 1 and _excess(table, n_records * _product(alone, names)) >= _TUNED.clear
+    }
+    model = _start(structure, probabilities, alone, list(clear))
+    tables, rest = list[Noisy](), list[tuple[Names, ReleasedTable]]()
+    for names, table in released:
+        if names in clear and model.home(names) is not None:
+            counts = table.values.reshape([sizes[name] for name in names])
+            tables.append(Noisy(names, counts, table.deviation, model.marginal(names)))
+        else:
+            rest.append((names, table))
+    mechanisms, counts_of = [], _Counts(sizes, codes)
+    score = distance if any(structure.parents.values()) else information
     for sigma in sigmas:
-        one, other = _choose(model, counts, choice, sigma, rng)
-        model = model.with_pair(one, other)
-        base = model.marginal((one, other))
+        pair = _choose(model, counts_of, choice, partial(score, sigma=sigma), rng)
+        larger = model.with_pair(*pair)
+        base = larger.marginal(pair)
         mechanism = TablesMechanism(shapes=(base.shape,), mechanism="gaussian", sizes=(sigma,))
-        (noisy,) = mechanism.release([counts(one, other)], rng)
+        (noisy,) = mechanism.release([counts_of(*pair)], rng)
         mechanisms.append(mechanism)
-        every.append(((one, other), noisy))
-        found = shrunk(noisy, base, n_records)
-        tables.append(Noisy((one, other), noisy.values, noisy.deviation, found))
-        model.multiply((one, other), np.log(found) - np.log(np.maximum(base, TINY)))
+        if model.home(pair) is None and _excess(noisy, n_records * base) < _TUNED.clear:
+            rest.append((pair, noisy))
+            continue
+        model, prior = larger, shrunk(noisy, base, n_records)
+        tables.append(Noisy(pair, noisy.values, noisy.deviation, prior))
+        model.multiply(pair, np.log(prior) - np.log(np.maximum(base, TINY)))
         model.normalise()
-    alone = _alone(structure, every, n_records)
-    if _excess(sizes, every, alone, n_records) < _TUNED.clear:
+    if not tables:
+        alone = _alone(structure, rest, n_records)
         return alone, dict.fromkeys(structure.nodes, ()), mechanisms
+    for name, own in _sums(sizes, rest).items():
+        tables.append(Noisy((name,), own.values[0], own.deviation, model.marginal((name,))))
     model.fit(tables, n_records, _TUNED.steps)
     rows = {}
     for node in structure.nodes:
-        table = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
-        rows[node] = table / table.sum(axis=1, keepdims=True)
+        given = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
+        rows[node] = given / given.sum(axis=1, keepdims=True)
     return rows, {node: model.parents[node] for node in structure.nodes}, mechanisms
+
+
+def _sums(
+    sizes: Mapping[str, int], released: Sequence[tuple[Names, ReleasedTable]]
+) -> dict[str, ReleasedTable]:
+    """Return each column's own counts, shape (1, K), from the sums of all tables that have it."""
+    sums = dict[str, ReleasedTable]()
+    for names, table in released:
+        counts = table.values.reshape([sizes[name] for name in names])
+        for name in names:
+            deviation = table.deviation * math.sqrt(counts.size / sizes[name])
+            own = ReleasedTable(onto(counts, names, (name,))[None], "gaussian", deviation)
+            sums[name] = together(sums[name], own) if name in sums else own
+    return sums
 
 
 def _alone(
     structure: Structure, released: Sequence[tuple[Names, ReleasedTable]], n_records: float
 ) -> dict[str, FloatArray]:
-    """Return each column's own probabilities, shape (1, K), from the sums of all of its tables."""
-    sums = dict[str, ReleasedTable]()
-    for names, table in released:
-        counts = table.values.reshape([structure.sizes[name] for name in names])
-        for name in names:
-            deviation = table.deviation * math.sqrt(counts.size / structure.sizes[name])
-            own = ReleasedTable(onto(counts, names, (name,))[None], "gaussian", deviation)
-            sums[name] = together(sums[name], own) if name in sums else own
+    """Return each column's own probabilities, shape (1, K), from the sums of tables."""
     nodes = Structure(dict.fromkeys(structure.nodes, ()), structure.sizes)
+    sums = _sums(structure.sizes, released)
     return family_probabilities(nodes, [sums[node] for node in nodes.nodes], n_records)
 
 
-def _excess(
-    sizes: Mapping[str, int],
-    released: Sequence[tuple[Names, ReleasedTable]],
-    alone: Mapping[str, FloatArray],
-    n_records: float,
-) -> float:
-    """Return how much tables differ from independence, in standard deviations of chance.
+def _product(alone: Mapping[str, FloatArray], names: Names) -> FloatArray:
+    """Return the joint probabilities of independent columns."""
+    product = np.ones(())
+    for name in names:
+        product = np.multiply.outer(product, alone[name][0])
+    return product
 
-    If columns are independent, a squared difference has the noise's variance and nearly that of a
+
+def _excess(table: ReleasedTable, expected: FloatArray) -> float:
+    """Return how much a table differs from expected counts, in standard deviations of chance.
+
+    If they are right, a squared difference has the noise's variance and nearly that of a
     Poisson law. In units of their sum it has mean 1 and, with enough noise, variance 2.
     """
-    total, cells = 0.0, 0
-    for names, table in released:
-        if len(names) > 1:
-            expected = np.full(1, n_records)
-            for name in names:
-                expected = np.multiply.outer(expected, alone[name][0]).ravel()
-            off = table.values.ravel() - expected
-            total += float((off**2 / (table.deviation**2 + expected)).sum())
-            cells += expected.size
-    return (total - cells) / math.sqrt(2 * cells) if cells else 0.0
+    off = table.values.ravel() - expected.ravel()
+    squares = off**2 / (table.deviation**2 + expected.ravel())
+    return float(squares.sum() - squares.size) / math.sqrt(2 * squares.size)
 
 
 def _choose(
     model: Decomposable,
     counts: "_Counts",
     choice: ExponentialMechanism,
-    sigma: float,
+    score: _Score,
     rng: np.random.Generator,
 ) -> tuple[str, str]:
     """Choose a pair of columns, privately."""
@@ -208,14 +205,21 @@ def _choose(
         ]
         for other, expected in model.with_each(one, others).items():
             pairs.append((one, other))
-            scores.append(pair_score(counts(one, other), expected, counts.n_records, sigma))
+            scores.append(score(counts(one, other), counts.n_records * expected))
     return pairs[int(choice.release(np.rint(np.array(scores) / GRAIN), rng))]
 
 
-def pair_score(counts: FloatArray, expected: FloatArray, n_records: float, sigma: float) -> float:
+def distance(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
     """Return how far a pair's counts are off, less what noise would be off by, times the bound."""
     noise = sigma * math.sqrt(2 / math.pi) * counts.size
-    return BOUND * max(0.0, float(abs(counts - n_records * expected).sum()) - noise)
+    return BOUND * max(0.0, float(abs(counts - expected).sum()) - noise)
+
+
+def information(counts: FloatArray, expected: FloatArray, sigma: float) -> float:
+    """Return the nats that a pair's table is expected to find, beyond what is expected of it."""
+    rows = np.maximum(expected, TINY)
+    gain = bounded_gain(counts, rows / rows.sum(axis=1, keepdims=True))
+    return found(gain, expected, sigma**-2.0)
 
 
 class _Counts:
@@ -236,24 +240,22 @@ class _Counts:
         return counts
 
 
-def _start(structure: Structure, probabilities: Mapping[str, FloatArray]) -> Decomposable:
-    """Return the network as a decomposable model, without parents for which it is too large.
-
-    The tables of these nodes are not used then. Their probabilities are those that the rows of
-    their tables have on average.
-    """
+def _start(
+    structure: Structure,
+    probabilities: Mapping[str, FloatArray],
+    alone: Mapping[str, FloatArray],
+    families: Sequence[Names],
+) -> Decomposable:
+    """Return the network with those of some families for which a decomposable model has room."""
     sizes = structure.sizes
-    families = [(*structure.parents[node], node) for node in structure.order]
-    if total_cells(sizes, neighbours(sizes, families)) > LARGEST_START:
-        kept = list[Names]()
-        for family in families:
-            if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
-                kept.append(family)
-        families = kept
-    model = Decomposable(sizes, neighbours(sizes, families))
+    kept = list[Names]()
+    for family in families:
+        if total_cells(sizes, neighbours(sizes, [*kept, family])) <= LARGEST_START:
+            kept.append(family)
+    model = Decomposable(sizes, neighbours(sizes, kept))
     for node, own in structure.parents.items():
         axes, table = (*own, node), probabilities[node]
-        if axes not in families:
-            axes, table = (node,), table.mean(axis=0)
+        if axes not in kept:
+            axes, table = (node,), alone[node]
         model.multiply(axes, np.log(table).reshape([sizes[name] for name in axes]))
     return model.normalise()
