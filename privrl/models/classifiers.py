@@ -42,6 +42,7 @@ from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
 from privrl.models.chosen import chosen_plain
 from privrl.models.encoding import (
+    by_columns,
     Codes,
     as_table,
     check_sizes,
@@ -481,5 +482,5 @@ class PartRecords(Records):
 def _of_part(
     codes: Codes, tables: Callable[..., list[FloatArray]], places: Codes, *public: Any
 ) -> list[FloatArray]:
-    columns = np.ascontiguousarray(codes[:, :-1].T)
+    columns = by_columns(codes[:, :-1])
     return tables(columns, places[codes[:, -1]], *public)
