@@ -42,9 +42,9 @@ from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
 from privrl.models.chosen import chosen_plain
 from privrl.models.encoding import (
-    by_columns,
     Codes,
     as_table,
+    by_columns,
     check_sizes,
     class_array,
     class_labels,
