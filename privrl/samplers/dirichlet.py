@@ -5,7 +5,7 @@ After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -36,6 +36,10 @@ class SingleDraw:
         """Return the draw, shape (..., K)."""
         del rng  # nothing more is drawn
         return self.probabilities
+
+
+#: Of public facts alone: a plan asks for the same mechanisms again and again.
+_calibrated = lru_cache(maxsize=64)(DirichletMechanism.calibrated)
 
 
 class Solve(Protocol):
@@ -198,7 +202,7 @@ class DirichletSampler(PaidSampler, ABC):
         # In how many draws one record takes part.
         count = draws if window is None else min(draws, window)
         if relation.changes(table):
-            solve = partial(DirichletMechanism.calibrated, target, count=count, **common)
+            solve = partial(_calibrated, target, count=count, **common)
             weight, alpha = cls._solved(solve, alpha)
         return cls(weight=weight, alpha=alpha, window=window, **common)
 
