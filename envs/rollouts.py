@@ -270,37 +270,26 @@ class CountSimulator(Simulator):
 
     def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
         runs, _, n_states = policy.shape
-        n_rows = n_states * self._shape[1]
-        taken = np.zeros((runs * n_rows, self._cell.shape[-1]), dtype=np.int64)
-        run, torn_at_all = np.arange(runs)[:, None], bool(policy.min(initial=0) < 0)
-        split, here = None, np.zeros((runs, n_states), dtype=np.int64)
+        counts = np.zeros((runs, *self._shape), dtype=np.int64)
+        run = np.arange(runs)[:, None, None]
+        here = np.zeros((runs, n_states), dtype=np.int64)
         here[:, self._first_states] = rng.multinomial(episodes, self._start, size=runs)
         for chosen in np.moveaxis(policy, 1, 0):
-            row = chosen + self._first_row
-            if torn_at_all:
-                torn = np.nonzero((chosen < 0) & (here > 0))
-                split = self._split(torn, here, free, rng)
-                here, row = np.where(chosen < 0, 0, here), np.maximum(row, self._first_row)
+            torn = np.nonzero((chosen < 0) & (here > 0))
+            split = self._split(torn, here, free, rng)
+            here = np.where(chosen < 0, 0, here)
+            row = np.maximum(chosen, 0) + self._first_row
             moves = rng.multinomial(here, self._probability[row])
-            taken[run * n_rows + row] += moves  # no row twice
-            here = self._arrived(run, row, moves, runs)
+            _add_at(counts, run * counts[0].size + self._cell[row], moves)
+            here = np.zeros_like(here)
+            _add_at(here, run * n_states + self._next_state[row], moves)
             if split is not None:
                 row = self._first_row[torn[1]][:, None] + np.arange(self._shape[1])
                 moves = rng.multinomial(split, self._probability[row])
-                taken[torn[0][:, None] * n_rows + row] += moves
-                here += self._arrived(torn[0][:, None], row, moves, runs)
-        counts = np.zeros((runs, *self._shape), dtype=np.int64)
-        cells = run[..., None] * counts[0].size + self._cell
-        np.add.at(counts.reshape(-1), cells.reshape(-1), taken.reshape(-1))
+                where = torn[0][:, None, None]
+                _add_at(counts, where * counts[0].size + self._cell[row], moves)
+                _add_at(here, where * n_states + self._next_state[row], moves)
         return counts
-
-    def _arrived(self, run: IntArray, row: IntArray, moves: IntArray, runs: int) -> IntArray:
-        """Return how many are in each state of each run after some moves."""
-        n_states = self._shape[0]
-        place = (run * n_states)[..., None] + self._next_state[row]
-        # Floats hold the numbers of all steps.
-        arrived = np.bincount(place.reshape(-1), moves.reshape(-1), runs * n_states)
-        return arrived.astype(np.int64).reshape(runs, n_states)
 
     def _split(
         self, torn: tuple[IntArray, ...], here: IntArray, free: BoolArray | None, rng: Generator
@@ -318,6 +307,11 @@ class CountSimulator(Simulator):
         split = np.empty_like(moves)
         np.put_along_axis(split, order, moves, axis=1)
         return split
+
+
+def _add_at(total: IntArray, cells: IntArray, amounts: IntArray) -> None:
+    """Add amounts to flat cells of a contiguous array, each as often as it is named."""
+    np.add.at(total.reshape(-1), cells.reshape(-1), amounts.reshape(-1))
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
