@@ -4,9 +4,10 @@ After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,17 +39,11 @@ class SingleDraw:
         return self.probabilities
 
 
+Solve = Callable[..., DirichletMechanism]
+"""Calibrates a mechanism, given its ``weight`` or its ``alpha``: the one that is not solved for."""
+
 #: Of public facts alone: a plan asks for the same mechanisms again and again.
 _calibrated = lru_cache(maxsize=64)(DirichletMechanism.calibrated)
-
-
-class Solve(Protocol):
-    """Calibrates a mechanism, given the one of its two numbers that is not solved for."""
-
-    def __call__(
-        self, *, weight: float | None = None, alpha: float | None = None
-    ) -> DirichletMechanism:
-        """Return the mechanism."""
 
 
 class DirichletSampler(PaidSampler, ABC):
