@@ -491,6 +491,7 @@ def make_agent(
     *,
     runs: int | None = None,
     accountant: KeepsJournal | None = None,
+    budgets: Sequence[RenyiDP | None] | None = None,
 ) -> TabularAgent:
     """Return an agent for targets and runs, with samplers calibrated to the targets.
 
@@ -509,6 +510,8 @@ def make_agent(
         runs)``. By default a single run with the only target.
     accountant : KeepsJournal, optional
         Charged for all draws; by default a new accountant, whose budget is the target.
+    budgets : sequence of RenyiDP or None, optional
+        What `renyi_budget` returns for each target, if that is known.
 
     Raises
     ------
@@ -517,7 +520,7 @@ def make_agent(
     """
     kind, plan = method.kind, SamplerPlan(method, task, method.draws_of(task.episodes),
                                           single=runs is None)  # fmt: skip
-    budgets = [None if each is None else renyi_budget(each, method, task) for each in targets]
+    budgets = budgets or [renyi_budget(each, method, task) for each in targets]
     made: dict[str, Any] = {}
     if kind.releases:
         parts = [_split(method, budget) for budget in budgets]
@@ -544,7 +547,7 @@ def make_agent(
     return kind.build(setup, method, task)
 
 
-def renyi_budget(target: Target, method: Method, task: Task) -> RenyiDP:
+def renyi_budget(target: Target | None, method: Method, task: Task) -> RenyiDP | None:
     """Return the Renyi divergence that a method can spend under a target.
 
     It covers transitions and rewards of all planned draws.
@@ -555,6 +558,8 @@ def renyi_budget(target: Target, method: Method, task: Task) -> RenyiDP:
         If the method is not private, or has a ``reward_epsilon``, which is a Renyi divergence, or
         if the target cannot be met.
     """
+    if target is None:
+        return None
     check_target(target)
     if isinstance(target, RenyiDP):
         return target

@@ -155,15 +155,17 @@ def run_suite(
     check_workers(backend, workers, address)
     lessons = list(_lessons(spec))
     jobs = {lesson: _jobs(spec, lesson) for lesson in lessons}
+    budgets: dict[str, Any] = {}
     for lesson, those in jobs.items():
         try:
             _check_gain(lesson.task)
-            check_jobs(those, lesson.mdp)
+            budgets |= check_jobs(those, lesson.mdp)
         except ValueError as error:
             raise ValueError(f"task {shown(lesson.task.name)}: {error}") from error
     found = do_jobs(
         [job for those in jobs.values() for job in those],
         {lesson.task.name: lesson.mdp for lesson in lessons},
+        budgets,
         backend=backend,
         workers=workers,
         address=address,

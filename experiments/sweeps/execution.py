@@ -13,6 +13,7 @@ from privrl.agents.training import Stretch
 from privrl.envs import TabularMDP
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import (
+    Budgets,
     Job,
     JobResult,
     JobsAbreast,
@@ -32,6 +33,7 @@ _WORTH_A_WORKER: Final = 0.25  # of the longest job, that another worker has to 
 def do_jobs(
     jobs: Sequence[Job],
     mdps: Mapping[str, TabularMDP],
+    budgets: Budgets,
     *,
     backend: str,
     workers: int | None = None,
@@ -48,6 +50,8 @@ def do_jobs(
         What to do. Those that differ in what they are called alone are done once.
     mdps : mapping of str to TabularMDP
         Where, by the jobs' ``env``.
+    budgets : mapping of str to RenyiDP or None
+        What `privrl.experiments.sweeps.jobs.check_jobs` returned of them.
     backend, workers, address
         Where the work is done, see `privrl.experiments.workers.on_workers`. By default loky has as
         many workers as jobs keep busy.
@@ -110,7 +114,7 @@ def do_jobs(
                 on_progress(progress())
 
         tell()
-        groups = abreast([todo[key] for key in missing], mdps, block)
+        groups = abreast([todo[key] for key in missing], mdps, block, budgets)
         if workers is None and backend == "loky":
             workers = _useful([sum(effort[job.key] for job in group.jobs) for group in groups])
         for done, results in on_workers(

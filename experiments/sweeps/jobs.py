@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
+from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, Target, target_of
 from privrl.agents import TabularAgent
-from privrl.agents.methods import Method, Task, facts_of_tables, make_agent
+from privrl.agents.methods import Method, Task, facts_of_tables, make_agent, renyi_budget
 from privrl.agents.schedules import schedule_named
 from privrl.agents.training import Callback, learn_counts
 from privrl.envs import TabularMDP
@@ -35,6 +35,9 @@ _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
 _CELLS_PER_RUN = 72  # whose tables have so many cells
 _DRAWS_PER_JOB = 20  # and a job as long as so many more draws, for its calibration
+
+Budgets = Mapping[str, RenyiDP | None]
+"""What samplers can spend, by the keys of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,13 +167,17 @@ class JobsAbreast:
     """Jobs that go side by side: one method, in blocks of as many runs, at several budgets."""
 
     jobs: tuple[Job, ...]
+    budgets: tuple[RenyiDP | None, ...] = ()  # of their samplers, if they are known
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.jobs))
 
 
 def abreast(
-    jobs: Iterable[Job], mdps: Mapping[str, TabularMDP], most_runs_abreast: int
+    jobs: Iterable[Job],
+    mdps: Mapping[str, TabularMDP],
+    most_runs_abreast: int,
+    budgets: Budgets | None = None,
 ) -> list[JobsAbreast]:
     """Put jobs side by side, as many as have no more runs than that, and fit into memory.
 
@@ -187,7 +194,10 @@ def abreast(
         most = min(most_runs_abreast, most_runs(first, mdps[first.env])) // first.runs
         step = max(1, most)
         parts = (those[start : start + step] for start in range(0, len(those), step))
-        found += [JobsAbreast(tuple(part)) for part in parts]
+        found += [
+            JobsAbreast(tuple(part), tuple(budgets[job.key] for job in part) if budgets else ())
+            for part in parts
+        ]
     return found
 
 
@@ -228,7 +238,10 @@ def run_abreast(
             *(map(np.random.default_rng, job.seed_sequence().spawn(2)) for job in jobs), strict=True
         )
     )
-    agent = _agent(jobs, mdp, agent_rng, runs=job.runs)
+    targets = [each.target for each in jobs]
+    agent = make_agent(
+        *(job.method, _task(job, mdp), targets, agent_rng), runs=job.runs, budgets=todo.budgets
+    )
     starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng, callback=callback)
     so_far = np.concatenate([np.zeros((1, *agent.batch_shape)), rewards.cumsum(axis=0)])
     at = _between([*starts, job.episodes], so_far, curve_episodes(job.episodes))
@@ -276,20 +289,25 @@ def most_runs(job: Job, mdp: TabularMDP) -> int:
     return memory.most_runs(job.method, _table(job, mdp), job.episodes)
 
 
-def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> None:
-    """Check, before any of them runs, that jobs can run: their samplers are calibrated.
+def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> Budgets:
+    """Check, before any of them runs, that jobs can run, and return their samplers' budgets.
 
     Raises
     ------
     ValueError
         If one cannot, or needs too much memory.
     """
-    checked = set()
+    checked: dict[object, RenyiDP | None] = {}
+    budgets = {}
     for job in jobs:
         memory.check_memory(job.method, _table(job, mdp), job.episodes, runs=job.runs)
-        if (job.method, job.epsilon, job.episodes) not in checked:
-            _agent([job], mdp, np.random.default_rng(0), runs=1)
-            checked.add((job.method, job.epsilon, job.episodes))
+        alike = replace(job, first_run=0, runs=1)
+        if alike not in checked:
+            task = _task(job, mdp)
+            checked[alike] = budget = renyi_budget(job.target, job.method, task)
+            make_agent(job.method, task, [job.target], 0, runs=1, budgets=[budget])
+        budgets[job.key] = checked[alike]
+    return budgets
 
 
 def conditions(mdp: TabularMDP) -> dict[str, str]:
@@ -310,13 +328,11 @@ def curve_episodes(episodes: int) -> FloatArray:
     return np.unique(np.linspace(0, episodes, _CURVE_POINTS + 1).round())[1:]
 
 
-def _agent(
-    jobs: Sequence[Job], mdp: TabularMDP, rng: np.random.Generator, *, runs: int
-) -> TabularAgent:
-    job = jobs[0]
+def _task(job: Job, mdp: TabularMDP) -> Task:
+    """Return the public facts of what a job learns."""
     support = mdp.support if job.method.support else None
     facts = facts_of_tables(mdp, support)
-    task = Task.of(
+    return Task.of(
         facts,
         relation=rl_relation(
             job.relation, horizon=job.horizon, arrival_rewards=facts.arrival_rewards
@@ -326,7 +342,6 @@ def _agent(
         support=support,
         best_policy=mdp.plan()[0] if job.method.kind.needs_tables else None,
     )
-    return make_agent(job.method, task, [each.target for each in jobs], rng, runs=runs)
 
 
 def _settings(agent: TabularAgent) -> dict[str, FloatArray]:

@@ -180,10 +180,11 @@ def run_sweep(
     if mdp.horizon != spec.horizon:
         raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
     jobs = jobs_of(spec)
-    check_jobs(jobs, mdp)
+    budgets = check_jobs(jobs, mdp)
     found = do_jobs(
         jobs,
         {spec.env: mdp},
+        budgets,
         backend=backend,
         workers=workers,
         address=address,

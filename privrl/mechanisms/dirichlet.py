@@ -150,7 +150,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
         relation = check_relation(relation, ReplaceRecord())
         least = (relation.convex_from or 0.0) if isinstance(relation, Relation) else 0.0
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
-        changes = made(weight=1.0, alpha=max(1.0, least)).cost.changes
+        usual = made(weight=1.0, alpha=max(1.0, least))
+        changes, lower_bound = usual.cost.changes, usual.lower_bound
         if not changes:
             raise ValueError(
                 f"relation {str(relation)!r} never changes the table {shown(table)}, so any weight "
@@ -158,17 +159,19 @@ class DirichletMechanism(Mechanism[FloatArray]):
             )
         solve = partial(calibrate, target, count=count, accountant=accountant)
         square = check_count("count", count) * largest_square(changes)
+        cost = partial(DirichletCost, relation=relation, table=table, bound=bound)
         if alpha is not None and weight is None:
-            prior = made(weight=1.0, alpha=alpha).cost.alpha
+            first = made(weight=1.0, alpha=alpha)
+            own = min(first.alpha) if isinstance(first.alpha, tuple) else first.alpha
             largest = solve(
-                lambda value: made(weight=value, alpha=alpha).cost,
+                lambda value: cost(weight=value, alpha=own + value * lower_bound),
                 rises=True,
-                guess=dirichlet_weight(target, square, prior),
+                guess=dirichlet_weight(target, square, first.cost.alpha),
             )
             return made(weight=largest, alpha=alpha)
         if weight is not None and alpha is None:
             smallest = solve(
-                lambda value: made(weight=weight, alpha=value).cost,
+                lambda value: cost(weight=weight, alpha=value + weight * lower_bound),
                 rises=False,
                 least=least,
                 guess=dirichlet_alpha(target, square, check_positive("weight", weight)),

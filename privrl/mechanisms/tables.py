@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.releases import release
 from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
@@ -247,8 +248,11 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
     def _draw(self, data: Any, rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
         if self.mechanism == "none":
             return tuple(ReleasedTable(table.copy(), "none", 0.0) for table in data)
+        # The tables were checked and paid for together.
         return tuple(
-            ReleasedTable(each.release(table, rng), self.mechanism, deviation)
+            ReleasedTable(
+                release(each, each.cost, table, rng, each._draw), self.mechanism, deviation
+            )
             for each, table, deviation in zip(self._each, data, self.deviations, strict=True)
         )
 

@@ -51,6 +51,7 @@ from privrl.models.chosen import chosen_plain
 from privrl.models.encoding import (
     Codes,
     as_table,
+    by_columns,
     check_sizes,
     class_array,
     class_labels,
@@ -460,5 +461,5 @@ class PartRecords(Records):
 def _of_part(
     codes: Codes, tables: Callable[..., list[FloatArray]], places: Codes, *public: Any
 ) -> list[FloatArray]:
-    columns = np.ascontiguousarray(codes[:, :-1].T)
+    columns = by_columns(codes[:, :-1])
     return tables(columns, places[codes[:, -1]], *public)

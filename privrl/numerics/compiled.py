@@ -1,20 +1,21 @@
 """Functions that run faster when compiled by numba, if it is installed (extra ``fast``).
 
 Compiled functions return the same numbers, bit for bit. They take over once the plain twins have
-run, all together, for about as long as it takes to compile them all, so short runs never wait.
-numba keeps them on disk.
+run for a while, so short runs never wait: sooner where numba has kept compiled ones on disk.
 """
 
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, Final, Generic, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
-_WORTH: Final = 1.0  # seconds in plain functions, after which compiling pays
+_KEPT: Final = any(Path(__file__).parent.glob("__pycache__/kernels.*.nbi"))
+_WORTH: Final = 0.3 if _KEPT else 1.0  # seconds in plain functions, after which others pay
 
 
 class Compiled(Generic[Given, Returned]):

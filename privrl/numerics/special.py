@@ -114,14 +114,17 @@ def _bregman_stirling(a: FloatArray, t: FloatArray) -> FloatArray:
     Horner's rule gives along with the value.
     """
     x = t / a
-    total = a * _xlog1pmx(x) - log1pmx(x) / 2
+    logs = log1pmx(x)
+    total = a * _xlog1pmx(x, logs) - logs / 2
     u, v = 1 / (a + t), 1 / a
     u_square, v_square = u * u, v * v
-    g, first, second = np.full_like(a, _STIRLING[-1]), np.zeros_like(a), np.zeros_like(a)
+    squares = np.stack([v_square, v_square, u_square])
+    steps = np.zeros((4, len(a)))  # the next of each is itself by its square, and the one below
+    steps[2] = _STIRLING[-1]
     for coefficient in _STIRLING[-2::-1]:
-        second = second * v_square + first
-        first = first * v_square + g
-        g = g * u_square + coefficient
+        steps[3] = coefficient
+        steps[:3] = steps[:3] * squares + steps[1:]
+    second, first, g, _ = steps
     apart = v_square - u_square
     slope = g + apart * first + 2 * v_square * (first + apart * second)
     bend = (2 * v + u) * first + 2 * v_square * (u + v) * second
@@ -170,12 +173,13 @@ def expm1mx(x: ArrayLike) -> FloatArray:
     return total
 
 
-def _xlog1pmx(x: FloatArray) -> FloatArray:
-    """Return ``(1 + x) log(1 + x) − x`` for ``x > −1``, precise near zero (always ≥ 0)."""
+def _xlog1pmx(x: FloatArray, logs: FloatArray) -> FloatArray:
+    """Return ``(1 + x) log(1 + x) − x``, always ≥ 0, from ``log(1 + x) − x``."""
     near = np.abs(x) < 0.5
-    small = np.where(near, x, 0.0)
+    if near.all():
+        return x**2 + (1 + x) * logs
     far = np.where(near, 1.0, x)
-    return np.where(near, small**2 + (1 + small) * log1pmx(small), (1 + far) * np.log1p(far) - far)
+    return np.where(near, x**2 + (1 + x) * logs, (1 + far) * np.log1p(far) - far)
 
 
 def lgamma_excess(a: ArrayLike) -> FloatArray:

@@ -43,6 +43,8 @@ def sum_up(total: FloatArray, lost: FloatArray) -> FloatArray:
 
 def product_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
     """Return ``x * y``, rounded upwards; both >= 0."""
+    if type(x) is int and x == 1:  # one release, as most often
+        return np.asarray(y, np.float64)
     product, error = _two_product(x, y)
     # Not a number where the error overflowed on the way.
     return np.where(error <= 0, product, np.nextafter(product, np.inf))

@@ -6,7 +6,7 @@ After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +41,9 @@ class SingleDraw:
 
 Solve = Callable[..., DirichletMechanism]
 """Calibrates a mechanism, given its ``weight`` or its ``alpha``: the one that is not solved for."""
+
+#: Of public facts alone: a plan asks for the same mechanisms again and again.
+_calibrated = lru_cache(maxsize=64)(DirichletMechanism.calibrated)
 
 
 class DirichletSampler(PaidSampler, ABC):
@@ -194,7 +197,7 @@ class DirichletSampler(PaidSampler, ABC):
         # In how many draws one record takes part.
         count = draws if window is None else min(draws, window)
         if relation.changes(table):
-            solve = partial(DirichletMechanism.calibrated, target, count=count, **common)
+            solve = partial(_calibrated, target, count=count, **common)
             weight, alpha = cls._solved(solve, alpha)
         return cls(weight=weight, alpha=alpha, window=window, **common)
 

@@ -7,9 +7,17 @@ import pytest
 from made import job_of
 from numpy.testing import assert_array_equal
 
+from privrl.agents import methods
 from privrl.agents.methods import Method
 from privrl.envs import riverswim, rollouts
-from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
+from privrl.experiments.sweeps.jobs import (
+    Job,
+    JobsAbreast,
+    abreast,
+    check_jobs,
+    run_abreast,
+    run_job,
+)
 from privrl.numerics import exact_dirichlet
 
 JOB = job_of(episodes=45, runs=2)
@@ -46,6 +54,18 @@ def same(together: JobsAbreast) -> None:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_results_are_those_of_each_alone(method: Method) -> None:
     same(side_by_side(method))
+
+
+def test_samplers_are_calibrated_by_the_check_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp, changes = riverswim(), {"renyi_order": None, "delta": 1e-5}
+    jobs = [replace(JOB, method=Method(sampler="diffuse"), epsilon=e, **changes) for e in BUDGETS]
+    budgets = check_jobs(jobs, mdp)
+    (together,) = abreast(jobs, {JOB.env: mdp}, 100, budgets)
+    alone = [run_job(job, mdp) for job in jobs]
+    monkeypatch.setattr(methods, "renyi_budget", None)
+    for mine, own in zip(run_abreast(together, mdp), alone, strict=True):
+        assert_array_equal(mine.rewards, own.rewards)
+        assert (mine.spent, mine.weight) == (own.spent, own.weight)
 
 
 def test_so_they_are_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:

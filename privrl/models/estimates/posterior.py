@@ -7,6 +7,7 @@ power of the count, whose density is finite.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,7 +79,8 @@ def posterior_counts(
     # Powers take long, and most are none.
     for some in np.flatnonzero(power == 1), np.flatnonzero(power != 1):
         for start in range(0, some.size, _TUNED.at_once):
-            part = some[start : start + _TUNED.at_once]
+            part: Any = slice(start, start + _TUNED.at_once)
+            part = part if some.size == low.size else some[part]  # a slice copies nothing
             found[:, part] = _of_each(numbers[:, part], laplace=laplace)
     first, second, log_evidence = found.reshape(3, *each[0].shape)
     return first, second, log_evidence

@@ -104,19 +104,22 @@ def derivative_tables(
 def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> list[float]:
     """Return the sum of the records' parts at each temperature, which is exact."""
     with np.errstate(invalid="ignore", over="ignore"):  # a warning would reveal a record
+        largest = np.abs(log_prior).max()
+        if len(log_ratios) == 2:
+            by = np.where(numbers == 0, 1.0, -1.0)
+            odds, other = (by * (each[1] - each[0]) for each in (log_prior, log_ratios))
+            # For each record alone: its part must not depend on the others.
+            plain = np.abs(other) + largest < _TUNED.plain
+            derivatives = [_mean_of_two(t, odds, np.where(plain, other, 0.0)) for t in TEMPERATURES]
+            if plain.all():
+                return [_rounded(derivative) for derivative in derivatives]
         ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
-        # For each record alone: its part must not depend on the others.
-        plain = np.abs(ahead).max(axis=0) + np.abs(log_prior).max() < _TUNED.plain
-        if len(ahead) != 2:
-            is_plain = bool(plain.all())
+        if len(log_ratios) != 2:
+            is_plain = bool((np.abs(ahead).max(axis=0) + largest < _TUNED.plain).all())
             return [_rounded(_mean_ahead(t, log_prior, ahead, is_plain)) for t in TEMPERATURES]
-        by = np.where(numbers == 0, 1.0, -1.0)
-        odds, other = by * (log_prior[1] - log_prior[0]), np.where(plain, ahead.sum(axis=0), 0.0)
-        derivatives = [_mean_of_two(t, odds, other) for t in TEMPERATURES]
-        if not plain.all():
-            limits = [_mean_ahead(t, log_prior, ahead, False) for t in TEMPERATURES]
-            derivatives = [np.where(plain, *each) for each in zip(derivatives, limits, strict=True)]
-        return [_rounded(derivative) for derivative in derivatives]
+        limits = [_mean_ahead(t, log_prior, ahead, False) for t in TEMPERATURES]
+        parts = (np.where(plain, *each) for each in zip(derivatives, limits, strict=True))
+        return [_rounded(part) for part in parts]
 
 
 def _mean_of_two(temperature: float, odds: FloatArray, ahead: FloatArray) -> FloatArray:
