@@ -75,7 +75,7 @@ class Lattices:
         anywhere = _mixed(gamma_law(levels, 1.0, mean), 1.0)
         at, off = [], []
         for filled, shape, rest in product(_TUNED.filled, _TUNED.shapes, _TUNED.rests):
-            own = (1 - rest) * n_records / (filled * numbers[:, None])
+            own = (1 - rest) * n_records / (filled * numbers[:, None].astype(np.float64))
             others = np.maximum(rest * n_records / (n_cells - numbers[:, None]), _TUNED.tiny)
             at.append(_mixed(gamma_law(levels, shape, own), filled))
             other = _mixed(gamma_law(levels, 1.0, others), float(rest > 0))
