@@ -330,11 +330,12 @@ def few_levels() -> np.ndarray:
 
 def test_lattices_are_different_mirrored_and_of_three_sites_or_more() -> None:
     """All with a whole period are there, from each first cell, and those of halves."""
-    sites = _lattices(17)
+    sites, numbers, ends = _lattices(17)
     assert len(np.unique(sites, axis=0)) == len(sites)
     known = {each.tobytes() for each in sites}
     assert all(each[::-1].copy().tobytes() in known for each in sites)
-    assert sites.sum(axis=1).min() >= 3
+    assert (sites.sum(axis=1) == np.repeat(numbers, np.diff(ends))).all()
+    assert numbers.min() >= 3
     for period in range(2, 6):
         for first in range(period):
             assert (np.arange(17) % period == first).tobytes() in known

@@ -20,7 +20,7 @@ from privrl.models.logistic_regression.training import scaled_sums
 class World:
     """Weights, scales and targets of a few small features, and every record there can be."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, longest: float | None = None) -> None:
         rng = np.random.default_rng(seed)
         n_features, n_classes = rng.integers(1, 4), rng.integers(2, 5)
         sizes = rng.integers(2, 4, n_features)
@@ -28,8 +28,7 @@ class World:
         d = int(sizes.sum())
         self.weights = rng.normal(size=(d, n_classes)) * rng.choice([0, 0.01, 0.3, 1, 4, 40])
         self.intercept = rng.normal(size=n_classes) * rng.choice([0, 0.5, 2])
-        self.base = rng.dirichlet(np.ones(n_classes))
-        self.own = float(rng.choice([0, 0.2, 0.6, 1]))
+        self.longest = longest or float(rng.choice([0.1, 0.5, 1, math.inf]))
         self.feature_roots = (
             rng.integers(4, 17, n_features) / 16 if seed % 2 else np.ones(n_features)
         )
@@ -41,15 +40,16 @@ class World:
     def change(self) -> float:
         return largest_change(
             self.weights, self.intercept, self.starts, np.append(1.0, self.feature_roots**2),
-            own=self.own, base=self.base,
+            longest=self.longest,
         )  # fmt: skip
 
     def residuals(self, records: np.ndarray) -> np.ndarray:
         logits = self.weights[records[:, :-1] + self.starts].sum(axis=1) + self.intercept
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        targets = self.own * np.eye(len(self.base))[records[:, -1]] + (1 - self.own) * self.base
-        return chances - targets
+        residuals = chances - np.eye(chances.shape[1])[records[:, -1]]
+        lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
+        return residuals * np.minimum(1, self.longest / np.maximum(lengths, 1e-12))
 
     def ones(self, records: np.ndarray) -> sparse.csr_array:
         n, d = len(records), len(self.weights)
@@ -77,23 +77,26 @@ def test_no_pair_of_records_is_farther_apart(block: int) -> None:
 
 
 def test_the_bound_is_nearly_met() -> None:
-    """Of 300 worlds, half are within an eighth of it and some within a thousandth."""
-    shares = [(_farthest(world.parts()) / world.change) for world in map(World, range(300))]
+    """Of 300 worlds, half are within an eighth of it and some within a thousandth.
+
+    No residual is shortened.
+    """
+    worlds = [World(seed, math.inf) for seed in range(300)]
+    shares = [(_farthest(world.parts()) / world.change) for world in worlds]
     assert np.median(shares) > 0.85
     assert max(shares) > 0.999
 
 
 def test_at_no_weights_it_is_known() -> None:
     """Then p is the intercept's; the farthest two differ in everything."""
-    for n_features, own in ((1, 1.0), (5, 1.0), (5, 0.5)):
-        sizes, base = np.full(n_features, 2), np.array([0.5, 0.5])
+    for n_features, longest in ((1, math.inf), (5, math.inf), (5, 0.5)):
+        sizes = np.full(n_features, 2)
         change = largest_change(
             np.zeros((sizes.sum(), 2)), np.zeros(2), np.arange(n_features) * 2,
-            np.ones(n_features + 1), own=own, base=base,
+            np.ones(n_features + 1), longest=longest,
         )  # fmt: skip
-        # Each residual is own (1/2, −1/2): all K values differ, and the classes' difference is own
-        # √2 in the intercept, or in all that is shared, whichever is more.
-        by_class = 2 * own**2 * (n_features + 1)
+        # Each residual is (1/2, −1/2), or shorter: two of opposite classes with the same values.
+        by_class = 4 * min(longest, math.sqrt(0.5)) ** 2 * (n_features + 1)
         assert change == pytest.approx(math.sqrt(by_class), rel=0.05)
         assert change >= math.sqrt(by_class)
 

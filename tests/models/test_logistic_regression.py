@@ -25,7 +25,7 @@ from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression import slopes
 from privrl.models.logistic_regression.choice import load_classifier
-from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, whole_sigma
+from privrl.models.logistic_regression.plan import TUNED, Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.slopes import shortened_products
 from privrl.models.logistic_regression.training import Start
@@ -71,7 +71,7 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
 
 @pytest.mark.parametrize("sloped", [False, True])
 def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch, sloped):
-    """Precisions add up: of every table, every gradient and the choice."""
+    """Precisions add up: of every table and every gradient."""
     drawn = []
     draw = SumsMechanism._draw
 
@@ -81,8 +81,8 @@ def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch, sloped):
 
     monkeypatch.setattr(SumsMechanism, "_draw", watched)
     model = ordered(0.3).fit(*slanted(400)) if sloped else made().fit(*records())
-    choices = 0 if sloped else 1  # the last says how far they are to be followed
-    assert len(drawn) == model.n_steps_ + choices > 0
+    for_multiples = 0 if sloped else TUNED.score_steps  # the last
+    assert len(drawn) == model.n_steps_ + for_multiples > 0
     tables = model.naive_bayes_.mechanism_.sizes
     by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
@@ -140,8 +140,8 @@ def test_without_slopes_bins_are_cells(epsilon, last):
 
 
 @pytest.mark.parametrize("kind", [Bins.even(0, 1, 6), 6], ids=["slopes", "cells"])
-def test_a_choice_between_slopes_and_tables_is_paid_for(monkeypatch, kind):
-    """By all that is drawn: tables, sixty gradients, and one release of leads."""
+def test_multiples_of_slopes_and_tables_are_paid_for(monkeypatch, kind):
+    """By all that is drawn: tables, sixty gradients of slopes, and those of multiples."""
     drawn = []
     release = SumsMechanism.release
 
@@ -154,7 +154,7 @@ def test_a_choice_between_slopes_and_tables_is_paid_for(monkeypatch, kind):
     schema = kind if isinstance(kind, Bins) else [kind] * 12
     X = X if isinstance(kind, Bins) else (X * 6).astype(int)
     model = ordered(4.0, schema=schema).fit(X, y)
-    is_sloped = model.n_steps_ == len(drawn) - 1 == 60
+    is_sloped = model.n_steps_ == len(drawn) - TUNED.score_steps == 60
     assert is_sloped == isinstance(kind, Bins)
     sizes = [*drawn, *model.naive_bayes_.mechanism_.sizes]
     by_hand = sum(sigma**-2.0 for sigma in sizes) ** -0.5
@@ -401,17 +401,20 @@ def test_deviations_are_those_of_many_fits():
 # What a budget is spent on ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signal", [0.25, 2.0, 30.0, 1000.0])
+@pytest.mark.parametrize("signal", [0.25, 3.0, 30.0, 1000.0])
 @pytest.mark.parametrize("has_tables", [False, True])
 def test_parts_of_a_plan_are_the_whole(signal, has_tables):
     sigma, sizes = 3.0, (4,) * 9
     n_records = round(signal * 8 * sigma * math.sqrt(10))
     planned = plan(sigma, n_records, sizes, 2, has_tables=has_tables)
     assert planned.signal == pytest.approx(signal, rel=0.05)
-    assert planned.share == 0 if has_tables else 0.1 < planned.share < 1
-    spent = planned.scores.precision + planned.weights.precision + planned.choice.precision
-    # A choice by chance alone is none.
-    assert planned.choice.number == (planned.weights.number > 0) == (signal > 20)
+    # Below 1 to a class, all is for tables.
+    whole = signal < 1
+    assert planned.share == 0 if has_tables else 0.1 < planned.share < (1.1 if whole else 1)
+    spent = planned.scores.precision + planned.weights.precision + planned.multiples.precision
+    # Where noise would hide them, there are none.
+    has_multiples = planned.multiples.number == TUNED.score_steps
+    assert has_multiples == (planned.weights.number > 0) == (signal > 20)
     assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
 
 
@@ -423,7 +426,7 @@ def test_features_times_classes_that_rounding_would_drown_are_refused():
 
 
 def test_the_larger_the_signal_the_less_is_for_tables_and_features():
-    plans = [plan(2.0, n, (4,) * 9, 2, has_tables=False) for n in (100, 1000, 10_000, 100_000)]
+    plans = [plan(2.0, n, (4,) * 9, 2, has_tables=False) for n in (200, 1000, 10_000, 100_000)]
     shares = [each.share for each in plans]
     parts = [each.weights.precision / each.scores.precision for each in plans]
     assert shares == sorted(shares, reverse=True)
@@ -508,7 +511,6 @@ def weighed(X, y, sigma):
         intercept=prior - prior.mean(),
         sizes=sizes,
         n_records=len(y),
-        tables=None,
         deviations=np.zeros(len(sizes) + 2),
     )
     steps = Steps(60, SumsMechanism(sigma=sigma))

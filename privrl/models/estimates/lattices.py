@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -49,15 +49,19 @@ class Lattices:
 
     Attributes
     ----------
-    sites : array of bool, shape (S, K)
+    all_sites : array of bool, shape (P, K)
+        The sites of the different lattices, those with few sites first.
+    which : array of int, shape (S,)
+        For each pair of a lattice and laws, the lattice.
     laws : array of int, shape (S,)
-        Which laws each has.
+        The laws.
     at, off : array, shape (M, L)
-        How likely each level is at a site, and at another cell.
+        How likely each level is at a site, and at another cell, by numbers of sites.
     levels : array, shape (L,)
     """
 
-    sites: BoolArray
+    all_sites: BoolArray
+    which: IntArray
     laws: IntArray
     at: FloatArray
     off: FloatArray
@@ -66,48 +70,62 @@ class Lattices:
     @classmethod
     def over(cls, levels: FloatArray, n_records: float, n_cells: int) -> "Lattices":
         """Return all lattices over cells, each with all laws."""
-        sites = _lattices(n_cells)
-        numbers, which = np.unique(sites.sum(axis=1), return_inverse=True)
+        sites, numbers, ends = _lattices(n_cells)
         mean = np.full((1, 1), n_records / n_cells)
         anywhere = _mixed(gamma_law(levels, 1.0, mean), 1.0)
         at, off = [], []
         for filled, shape, rest in product(_TUNED.filled, _TUNED.shapes, _TUNED.rests):
-            own = (1 - rest) * n_records / (filled * numbers[:, None])
+            own = (1 - rest) * n_records / (filled * numbers[:, None].astype(np.float64))
             others = np.maximum(rest * n_records / (n_cells - numbers[:, None]), _TUNED.tiny)
             at.append(_mixed(gamma_law(levels, shape, own), filled))
             other = _mixed(gamma_law(levels, 1.0, others), float(rest > 0))
             off.append((1 - _TUNED.astray) * other + _TUNED.astray * anywhere)
-        laws = [which + numbers.size * k for k in range(len(at))]
+        each = np.arange(numbers.size * len(at)).reshape(len(at), -1)
         return cls(
-            np.tile(sites, (len(at), 1)),
-            np.concatenate(laws),
+            sites,
+            np.tile(np.arange(len(sites)), len(at)),
+            each.repeat(np.diff(ends), axis=1).ravel(),
             np.concatenate(at),
             np.concatenate(off),
             levels,
         )
 
+    @property
+    def sites(self) -> BoolArray:
+        """Of each pair, shape (S, K)."""
+        return self.all_sites[self.which]
+
     def only(self, which: IntArray) -> "Lattices":
         """Return some of them."""
-        return replace(self, sites=self.sites[which], laws=self.laws[which])
+        return replace(self, which=self.which[which], laws=self.laws[which])
 
     def log_chances(self, total: float | None, log_normal: LogNormal) -> FloatArray:
-        """Return how likely each is beforehand, to the density of the sum that it expects, (S,)."""
-        numbers = self.sites.sum(axis=1)
-        mean, variance = np.zeros(numbers.size), np.zeros(numbers.size)
-        for each, law in ((numbers, self.at), (self.sites.shape[1] - numbers, self.off)):
+        """Return how likely each is beforehand, to the density of the sum that it expects, (S,).
+
+        This and `log_evidence` are of all pairs.
+        """
+        n_cells = self.all_sites.shape[1]
+        _, numbers, _ = _lattices(n_cells)
+        numbers = np.tile(numbers, len(self.at) // numbers.size)
+        mean, variance = np.zeros(len(self.at)), np.zeros(len(self.at))
+        for each, law in ((numbers, self.at), (n_cells - numbers, self.off)):
             first = law @ self.levels
-            mean += each * first[self.laws]
-            variance += each * (law @ (self.levels**2 + self.levels) - first**2)[self.laws]
-        return math.log(_TUNED.chance / numbers.size) - log_normal(total, mean, variance)
+            mean += each * first
+            variance += each * (law @ (self.levels**2 + self.levels) - first**2)
+        found = math.log(_TUNED.chance / self.laws.size) - log_normal(total, mean, variance)
+        return np.asarray(found[self.laws])
 
     def log_evidence(self, log: FloatArray) -> FloatArray:
         """Return how likely each makes what was released, (S,), by likelihoods (K, L)."""
         largest = log.max(axis=1, keepdims=True)
         likely = np.exp(log - largest).T
         at, off = np.log(self.at @ likely), np.log(self.off @ likely)
-        others = off.sum(axis=1)[self.laws]
-        found = np.einsum("sk,sk->s", self.sites, (at - off)[self.laws]) + others
-        return np.asarray(found + largest.sum())
+        _, numbers, ends = _lattices(len(log))
+        apart = (at - off).reshape(-1, numbers.size, len(log))
+        found = np.empty((len(apart), len(self.all_sites)))
+        for k, (start, end) in enumerate(pairwise(ends)):  # products with few laws are quick
+            found[:, start:end] = apart[:, k] @ self.all_sites[start:end].T
+        return np.asarray(found.ravel() + off.sum(axis=1)[self.laws] + largest.sum())
 
     def posterior(self, log: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As that of `privrl.models.estimates.ordered.Chains`."""
@@ -128,8 +146,18 @@ def _mixed(law: FloatArray, filled: float) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def _lattices(n_cells: int) -> BoolArray:
-    """Return the different lattices over cells, and their mirror images, shape (P, K)."""
+def _lattices(n_cells: int) -> tuple[BoolArray, IntArray, IntArray]:
+    """Return different lattices over cells, those with few sites first.
+
+    Returns
+    -------
+    sites : array of bool, shape (P, K)
+        With their mirror images.
+    numbers : array of int, shape (N,)
+        The numbers of sites that occur, increasing.
+    ends : array of int, shape (N + 1,)
+        Where the lattices with each begin, and P.
+    """
     periods = [_TUNED.least]
     while periods[-1] * _TUNED.sites <= n_cells:
         periods.append(periods[-1] * (1 + _TUNED.fine / n_cells))
@@ -142,4 +170,8 @@ def _lattices(n_cells: int) -> BoolArray:
         found += [sites[:, :-1], sites[:, -2::-1]]  # a mirrored histogram is as likely
     different = np.unique(np.concatenate([np.packbits(each, axis=1) for each in found]), axis=0)
     sites = np.unpackbits(different, axis=1, count=n_cells).astype(bool)
-    return sites[sites.sum(axis=1) >= _TUNED.sites]
+    n_sites = sites.sum(axis=1)
+    order = np.argsort(n_sites, kind="stable")
+    sites = sites[order[n_sites[order] >= _TUNED.sites]]
+    numbers, starts = np.unique(sites.sum(axis=1), return_index=True)
+    return sites, numbers, np.append(starts, len(sites))

@@ -448,8 +448,8 @@ def _shares(log: FloatArray) -> FloatArray:
 
 def _best(log: FloatArray, least: float, most: int) -> IntArray:
     """Return where the largest are, at most so many, none of them below the least."""
-    order = np.argsort(-log, kind="stable")[:most]
-    return np.asarray(order[log[order] >= least])
+    able = np.flatnonzero(log >= least)
+    return np.asarray(able[np.argsort(-log[able], kind="stable")[:most]])
 
 
 def _clearly_best(log: FloatArray, least: float, most: int) -> IntArray:

@@ -10,26 +10,23 @@ better model with enough data. `PrivateLogisticRegression` learns both under one
    the typical one (`privrl.models.logistic_regression.plan`).
 2. A weight for each feature is learned from noisy gradients. These are few numbers. The steps end
    before their noise matters (`privrl.models.logistic_regression.scores`).
-3. Then gradients of all weights are released with noise, one after the other. A record has a 1 for
-   each of its values, so nothing is clipped: the sensitivity of a gradient follows from the current
-   weights, which are public by then (`privrl.models.logistic_regression.sensitivity`).
-4. The tables already give a part of what the classes add to the gradients. The released gradient
-   leaves out as much of it as minimises the noise of both together.
-5. The weights are not regularised. Steps go farther than is safe if features carry little
+3. Then gradients of all weights are released with noise, one after the other. Long residuals are
+   shortened. The sensitivity of a gradient follows from their length and from the current weights,
+   which are public by then (`privrl.models.logistic_regression.sensitivity`).
+4. The weights are not regularised. Steps go farther than is safe if features carry little
    information, and the second half of them is averaged.
-6. The start and some points on the way to that mean are candidates, computed from released numbers.
-   One more release measures how well each predicts the records' classes, and chooses one
-   (`privrl.models.logistic_regression.scores`).
+5. The start, and the way to that mean, are parts of the model. The last gradients learn a multiple
+   of each, and an intercept (`privrl.models.logistic_regression.scores`).
 
-If noise would decide that choice, steps 3 to 6 are left out, and the feature weights get their part
-of the budget. If the noise would drown those as well, nothing is spent on them and the model is
-naive Bayes. `PrivateClassifier` uses naive Bayes for a single feature.
+If noise would decide these multiples, steps 3 to 5 are left out, and the feature weights get their
+part of the budget. If the noise would drown those as well, nothing is spent on them and the model
+is naive Bayes. `PrivateClassifier` uses naive Bayes for a single feature.
 
 If all features are ordered (`privrl.data.schema.Bins`) and cells have few records, slopes take the
-place of steps 2 to 6, and nearly all of the budget: one number for each ordered feature and class,
+place of steps 2 to 5, and nearly all of the budget: one number for each ordered feature and class,
 learned from noisy gradients (`privrl.models.logistic_regression.slopes`). If cells have more, but
-there are few records for each of their weights, slopes are learned as well, and one more release
-chooses between them, naive Bayes and both together.
+noise is loud or there are few records for each of their weights, slopes and naive Bayes are the
+parts of the model.
 
 The constants were chosen on public data sets, listed in docs/models.md, and are the same for all
 data.

@@ -25,9 +25,9 @@ from privrl.models.logistic_regression.plan import (
     safe_temperature,
     whole_sigma,
 )
-from privrl.models.logistic_regression.scores import choose, weigh
+from privrl.models.logistic_regression.scores import multiply, weigh
 from privrl.models.logistic_regression.slopes import climb, positions_of
-from privrl.models.logistic_regression.training import Candidate, Start, descend
+from privrl.models.logistic_regression.training import Part, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.targets import given_target, not_pure
 from privrl.numerics.checks import check_is
@@ -74,7 +74,7 @@ class PrivateLogisticRegression(SavedClassifier):
     deviations_ : list of arrays, shape (V, J)
         Standard deviations that the gradients' noise gives to the weights, as if features were
         independent of each other; shared weights are less certain than they suggest, and
-        without the part of the choice between candidates. Zeros without gradients.
+        without the noise of the parts' multiples. Zeros without gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
     n_features_in_, feature_names_in_
@@ -285,17 +285,16 @@ def _learned(
         intercept=log_prior - log_prior.mean(),
         sizes=sizes,
         n_records=records.n_records,
-        tables=counts[: len(sizes) + 1] or None,
         deviations=np.zeros(len(sizes) + records.labels.size),
     )
     data = records.columns, records.numbers
     if planned.positions:
-        candidates = climb(*data, start, planned, rng)
+        parts = climb(*data, start, planned, rng)
     else:
         start = weigh(*data, start, planned.scores, rng)
-        candidates = descend(*data, start, planned, rng)
+        parts = descend(*data, start, planned, rng)
     cells = records.columns + start.starts[:, None]
-    found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+    found = multiply(cells, records.numbers, start, parts, steps=planned.multiples, rng=rng)
     learned = {
         "naive_bayes_": begun,
         "n_steps_": planned.scores.number + planned.weights.number,
@@ -306,7 +305,7 @@ def _learned(
     return learned, counts
 
 
-def _attributes(found: Candidate, start: Start) -> dict[str, Any]:
+def _attributes(found: Part, start: Start) -> dict[str, Any]:
     return {
         "weights_": np.split(found.weights, start.starts[1:]),
         "intercept_": found.intercept,

@@ -1,8 +1,8 @@
 """The division of the budget of logistic regression, from public facts alone.
 
 All releases are Gaussian, so precisions add up. Tables, gradients of feature weights, gradients of
-all weights and the choice of how far to follow them have together the precision of a single release
-with the whole budget.
+all weights and those of multiples of parts have together the precision of a single release with the
+whole budget.
 """
 
 import math
@@ -29,13 +29,14 @@ class Tuned:
     on iris and diabetes; docs/results/classifiers.md reports data sets on which nothing was chosen.
     """
 
-    least_signal: float = 0.1  # to a class, below which noise would drown gradients
+    least_signal: float = 1.0  # to a class, below which noise would drown gradients
     tables_fall: float = 0.1  # of the tables' share as the signal grows,
     tables_power: float = 0.75  # and its power
     tables_share: tuple[float, float] = (0.15, 0.9)  # the least and the largest
-    halved: float = 40.0  # signal at which all weights and feature weights share equally
-    choice: float = 0.05  # of the budget without tables: to choose between candidates
-    clear: float = 0.02  # noise of the choice to a record, above which chance would choose
+    halved: float = 15.0  # signal at which all weights and feature weights share equally
+    multiples: tuple[float, float] = (0.02, 0.1)  # of the budget without tables, for those of parts
+    score_noise: float = 0.02  # nats, of their mean gradient, for which less than the most is spent
+    clear: float = 0.04  # noise of their gradients to a record, above which they are not learned
     typical_signal: float = 20.0  # above which more steps are taken
     steps: int = 60
     steps_of_feature: float = 1.6  # at least, for each feature
@@ -46,33 +47,32 @@ class Tuned:
     length: float = 1.2  # to which records' vectors are clipped, in typical lengths at even odds
     time: float = 60.0  # the longest way of all steps together, without momentum
     feature_noise: float = 0.3  # nats that steps may add to logits of typical length 1
-    lead_length: float = 2.0  # nats, to which a record's vector of leads is clipped
+    longest_score: float = 2.0  # nats, to which a record's vector for multiples is clipped
+    score_time: float = 6.0  # the way of its steps, over the curvature
+    score_steps: int = 30
+    most_bent: float = 0.5  # curvature: wrong predictions are rare where scores are large
+    typical: float = 0.15  # deviation of multiples about those that are expected:
+    way: float = 0.4  # of the way from the start, beside 1 of the start
+    slopes: float = 0.7
+    tables: float = 0.25  # beside slopes
     optimism: float = 0.25  # nats for each free number
-    doubt: float = 1.0  # standard deviations of the noise by which others must lead the first
     noise: float = 0.5  # nats that steps of all weights may add to logits
     farthest: float = 4.0  # nats, of naive Bayes' log-ratios
-    own: tuple[float, ...] = tuple(np.linspace(0, 1, 6).tolist())  # parts of a record's class
-    counted_twice: float = 4.0  # weight of the tables' noise, which naive Bayes shares
-    every: int = 10  # steps, after which another part is chosen
     longest: float = 1.25  # a step, over the number of ones in a record; 1.9 is stable
     far: float = 32.0  # multiple of the way of the quickest weight; beyond is noise
-    spread: float = 0.01  # nats: weights that noise hides more than this share one pace
-    parts: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
+    spread: float = 0.03  # nats: weights that noise hides more than this share one pace
     sloped_signal: float = 0.6  # below which slopes are learned, if all features are ordered
     sloped_tables: float = 0.05  # the share of the tables beside slopes
     intercept: float = 0.5  # in a record's vector, to all features, of which each has up to 1
     slope: float = 0.15  # the time of their steps, times features and noise to the power 1.5
-    # Where a choice follows slopes:
-    chosen_signals: tuple[float, float] = (1.0, 10.0)  # between which it does
-    chosen_records: float = 7.0  # to a weight of cells, below which it does
-    chosen_clear: float = 0.05  # noise of the choice to a record, up to which it does
+    # Where multiples of slopes and tables are learned:
+    chosen_signals: tuple[float, float] = (0.6, 10.0)  # between which they are
+    chosen_records: float = 7.0  # to a weight of cells, below which they are,
+    chosen_faint: float = 2.0  # or signal, below which they are
+    chosen_clear: float = 0.1  # noise of their gradients to a record, up to which they are
     chosen_tables: float = 0.3  # the share of the tables
     # the time, times features, by powers of the noise: the least of these
     chosen_slope: tuple[tuple[float, float], ...] = ((4.0, 0.8), (0.09, 2.0))
-    # parts of slopes and of naive Bayes: candidates, the safest first
-    mixtures: tuple[tuple[float, float], ...] = (
-        *((0.0, 0.0), (0.0, 1.0), (0.5, 0.0), (1.0, 0.0), (0.5, 0.5), (1.0, 0.5)),
-    )
 
 
 TUNED = Tuned()
@@ -113,8 +113,8 @@ class Plan:
         Of the budget, for the tables of naive Bayes.
     scores, weights : Steps
         Gradients of a weight for each feature, and of one for each value and class.
-    choice : Steps
-        One release, of how well what gradients led to predicts.
+    multiples : Steps
+        Gradients of a weight for each part of the model.
     signal : float
         Records in an average cell, in standard deviations of the noise of equal tables.
     positions : sequence of arrays, shape (V,)
@@ -125,15 +125,15 @@ class Plan:
     share: float
     scores: Steps
     weights: Steps
-    choice: Steps
+    multiples: Steps
     signal: float
     positions: Sequence[FloatArray] = field(default=(), compare=False)
 
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
-        """Return the cost of Gaussian tables, gradients and the choice, as one Gaussian release."""
+        """Return the cost of Gaussian tables and gradients, as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
-        precision += self.scores.precision + self.weights.precision + self.choice.precision
+        precision += self.scores.precision + self.weights.precision + self.multiples.precision
         return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
 
 
@@ -202,9 +202,11 @@ def plan(
     fewest = math.ceil(TUNED.steps_of_feature * len(sizes))
     number = max(int(TUNED.steps * max(1.0, signal / TUNED.typical_signal) ** 0.25), fewest)
     part = signal / (signal + TUNED.halved)
-    choice = TUNED.choice
-    if sigma > TUNED.clear * n_records * math.sqrt((1 - share) * choice):
-        part = choice = 0.0  # all is for features' weights
+    lowest, multiples = TUNED.multiples
+    if sigma > TUNED.clear * n_records * math.sqrt((1 - share) * multiples):
+        part = multiples = 0.0  # all is for features' weights
+    noise = math.sqrt(2) * TUNED.longest_score * sigma / n_records
+    multiples = min(multiples, max(lowest, (noise / TUNED.score_noise) ** 2 / (1 - share)))
 
     def steps(share: float, number: int) -> Steps:
         if share <= 0:
@@ -216,9 +218,9 @@ def plan(
 
     return Plan(
         share,
-        steps((1 - share) * (1 - choice) * (1 - part), TUNED.steps),
-        steps((1 - share) * (1 - choice) * part, number),
-        steps((1 - share) * choice, 1),
+        steps((1 - share) * (1 - multiples) * (1 - part), TUNED.steps),
+        steps((1 - share) * (1 - multiples) * part, number),
+        steps((1 - share) * multiples, TUNED.score_steps),
         signal,
     )
 
@@ -232,25 +234,28 @@ def _sloped(
 ) -> Plan | None:
     """Return the division of a budget for slopes, or None where cells are better.
 
-    If noise does not hide cells, slopes are still better where cells would have a weight for every
-    few records, ``per_weight``, unless columns are far from straight: a choice follows.
+    If noise does not hide cells, slopes are still better where it is loud, or where cells would
+    have a weight for every few records, ``per_weight``: beside tables, with multiples of both.
     """
     low, high = TUNED.chosen_signals
-    is_chosen = (
-        low <= signal < high
-        and per_weight < TUNED.chosen_records
-        and sigma <= TUNED.chosen_clear * n_records * math.sqrt(TUNED.choice)
+    if per_weight >= TUNED.chosen_records:
+        high = TUNED.chosen_faint
+    is_chosen = low <= signal < high and sigma <= TUNED.chosen_clear * n_records * math.sqrt(
+        TUNED.multiples[1]
     )
     if not is_chosen and signal >= TUNED.sloped_signal:
         return None
     tables = TUNED.chosen_tables if is_chosen else TUNED.sloped_tables
-    choice = TUNED.choice if is_chosen else 0.0
-    each = sigma * math.sqrt(TUNED.steps / (1 - tables - choice))
+    multiples = TUNED.multiples[1] if is_chosen else 0.0
+    each = sigma * math.sqrt(TUNED.steps / (1 - tables - multiples))
     if each > SumsMechanism.largest:
         return None
     slopes = Steps(TUNED.steps, SumsMechanism(sigma=each))
-    chosen = Steps(1, SumsMechanism(sigma=sigma / math.sqrt(choice))) if is_chosen else _NONE
-    return Plan(tables, slopes, _NONE, chosen, signal, positions)
+    if not is_chosen:
+        return Plan(tables, slopes, _NONE, _NONE, signal, positions)
+    number = TUNED.score_steps
+    last = Steps(number, SumsMechanism(sigma=sigma * math.sqrt(number / multiples)))
+    return Plan(tables, slopes, _NONE, last, signal, positions)
 
 
 def plan_tables(

@@ -3,13 +3,8 @@
 A record is K values, one of each feature, and a class y of J. As a row ``x`` it has a 1 at each of
 its values and one more for the intercept; here these ones are roots of public scales
 ``omega_0 .. omega_K`` (of the intercept first), so that features of large scales get less noise.
-Its part in the sum is the matrix ``r ⊗ x`` with
-
-    r = p(x) − t_y,    t_y = own e_y + (1 − own) base,
-
-where ``p`` are the model's probabilities and ``base`` is a public point of the simplex. For
-``own = 1`` that is the gradient of the loss. For less, a part of what classes contribute is left
-out: it is known already, from counts that have been released.
+Its part in the sum is the matrix ``r ⊗ x``, where r is the residual ``p(x) − e_y`` of the model's
+probabilities, or the nearest point to it of length c, a public number, if it is longer.
 
 **Two records.** Let ``r, r'`` be theirs, and S the features in which they differ, with scales that
 sum to ``a``; let ``b`` be the sum of all scales. In features of S their ones are in different
@@ -17,18 +12,19 @@ places, in all others in the same. So
 
     |r ⊗ x − r' ⊗ x'|² = a (|r|² + |r'|²) + (b − a) |r − r'|².
 
-**The norm of r.** Each probability is between bounds ``low <= p <= high`` that follow from the
-largest and least difference of two classes' logits over all records. ``|p − t|²`` is a sum of
-convex functions of one probability each, none above its chord between the bounds, and
+**The norm of r.** It is at most c. Each probability is between bounds ``low <= p <= high`` that
+follow from the largest and least difference of two classes' logits over all records. ``|p − e_y|²``
+is a sum of convex functions of one probability each, none above its chord between the bounds, and
 probabilities sum to 1. So for any number ``v`` it is at most
-``v + sum_j max over {low_j, high_j} of ((p − t_j)² − v p)`` (weak duality); the ``v`` where two
+``v + sum_j max over {low_j, high_j} of ((p − e_yj)² − v p)`` (weak duality); the ``v`` where two
 ends tie include the least. For two classes that is exact.
 
 **The difference of two.** If no difference of two classes' logits changes by more than R, the total
 variation between the two ``p`` is at most ``tanh(R / 4)`` (Birkhoff), and so the norm of their
-difference at most ``√2 tanh(R / 4)``: gains and losses each sum to the total variation. The targets
-differ by at most ``own √2``. So ``|r − r'| <= √2 (own + tanh(R / 4))``, and at most twice the
-largest norm.
+difference at most ``√2 tanh(R / 4)``: gains and losses each sum to the total variation. The
+classes differ by at most ``√2``. The nearest points of a ball are no farther apart than two points
+are (projections on convex sets are nonexpansive). So ``|r − r'| <= √2 (1 + tanh(R / 4))``, and at
+most twice the largest norm.
 
 **All pairs.** R is at most the sum over S of the features' ranges: the largest change of any
 difference of two classes' logits. Among sets of scale ``a``, none has a larger sum than the
@@ -57,8 +53,7 @@ def largest_change(
     starts: IntArray,
     scales: FloatArray,
     *,
-    own: float,
-    base: FloatArray,
+    longest: float,
 ) -> float:
     """Return the most that one replaced record changes the sum, in Euclidean norm.
 
@@ -72,13 +67,11 @@ def largest_change(
         Where in ``weights`` each feature begins.
     scales : array, shape (K + 1,)
         Squares of the factors in place of ones, of the intercept and of each feature, > 0.
-    own : float
-        The part of a record's own class that is in the sum, from 0 to 1.
-    base : array, shape (J,)
-        Probabilities that take the place of the rest.
+    longest : float
+        No residual is longer, > 0: public.
     """
     ahead, ranges = _differences(weights, starts)
-    norm = _largest_norm(*_bounds(ahead.sum(axis=0), intercept), own, base)
+    norm = min(_largest_norm(*_bounds(ahead.sum(axis=0), intercept)), longest)
     order = np.argsort(-ranges / scales[1:])
     corners = np.concatenate([[0.0], np.cumsum(scales[1:][order])])
     sums = np.concatenate([[0.0], np.cumsum(ranges[order])])
@@ -86,7 +79,7 @@ def largest_change(
     # The ends of the parts, as places on the way from one corner to the next.
     ends = np.linspace(0, len(order), len(order) * _PARTS + 1)
     at = np.interp(ends, np.arange(len(corners)), corners)
-    apart = _apart(np.interp(at, corners, sums), own, norm)
+    apart = _apart(np.interp(at, corners, sums), norm)
     none_differs = apart[0] ** 2 * whole
     squares = 2 * norm**2 * at[1:] + apart[1:] ** 2 * (whole - at[:-1])
     return math.sqrt(max(none_differs, float(squares.max()))) * (1 + _ROUNDING)
@@ -108,9 +101,9 @@ def _bounds(ahead: FloatArray, intercept: FloatArray) -> tuple[FloatArray, Float
         return 1 / np.exp(most).sum(axis=0), 1 / np.exp(-most).sum(axis=1)
 
 
-def _largest_norm(low: FloatArray, high: FloatArray, own: float, base: FloatArray) -> float:
-    """Return the most that probabilities within bounds are away from a class's target."""
-    targets = own * np.eye(len(base)) + (1 - own) * base
+def _largest_norm(low: FloatArray, high: FloatArray) -> float:
+    """Return the most that probabilities within bounds are away from a class."""
+    targets = np.eye(len(low))
     ties = low + high - 2 * targets  # (classes, J): the v where both ends are alike
     at_ends = [
         (end - targets[:, None]) ** 2 - ties[:, :, None] * end for end in (low, high)
@@ -119,6 +112,6 @@ def _largest_norm(low: FloatArray, high: FloatArray, own: float, base: FloatArra
     return math.sqrt(max(float(bounds.min(axis=1).max()), 0.0) + _CANCELLED)
 
 
-def _apart(ranges: FloatArray, own: float, norm: float) -> FloatArray:
+def _apart(ranges: FloatArray, norm: float) -> FloatArray:
     """Return the most that two records' residuals differ, whose logits do by at most ranges."""
-    return np.minimum(math.sqrt(2) * (own + np.tanh(ranges / 4)), 2 * norm)
+    return np.minimum(math.sqrt(2) * (1 + np.tanh(ranges / 4)), 2 * norm)

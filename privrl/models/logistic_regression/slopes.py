@@ -11,8 +11,8 @@ length c, from released numbers, is shortened to c. So one replaced record chang
 most ``2 c`` in Euclidean norm; two records with the same vector and opposite residuals reach it.
 Each gradient is a Gaussian release of its own, and precisions add up (`Plan.cost`).
 
-If a choice follows (`privrl.models.logistic_regression.scores`), the candidates are frequencies of
-the classes, naive Bayes, and slopes or half of them, alone or with half of naive Bayes' log-ratios.
+If multiples are learned (`privrl.models.logistic_regression.scores`), those of the slopes and of
+naive Bayes' log-ratios are.
 
 The slopes are not regularised. The steps end early instead, by public facts: in a direction in
 which the loss bends much they find nearly all, in others little, so noise stays small.
@@ -27,7 +27,7 @@ from privrl.data.schema import Bins
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import TUNED, Plan
-from privrl.models.logistic_regression.training import Candidate, Start, probabilities
+from privrl.models.logistic_regression.training import Part, Start, probabilities
 from privrl.numerics.typing import FloatArray
 
 _GRID = 64  # entries of records' vectors are multiples of 1/64, so that sums stay on a grid
@@ -36,8 +36,8 @@ _LEAST = 1e-12  # curvature, so that it divides
 
 def climb(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
-) -> list[Candidate]:
-    """Release gradients, which have been paid for, and return where they led: candidates.
+) -> list[Part]:
+    """Release gradients, which have been paid for, and return where they led: parts of a model.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def climb(
     noise = length * math.sqrt(2 / steps.precision) / n_records  # of the mean gradient
     stable = steps.number / ((1 - TUNED.momentum) * 2 * float(bent.max(axis=1).sum()))
     unit = noise / math.sqrt(len(positions))  # where all features have length 1 together
-    if plan.choice.number:
+    if plan.multiples.number:
         far = min(part / unit**power for part, power in TUNED.chosen_slope)
     else:
         far = TUNED.slope / unit**1.5
@@ -83,23 +83,15 @@ def climb(
         np.concatenate([np.outer(at, own) for at, own in zip(places, each[:-1], strict=True)])
         for places, each in ((positions, found), (map(abs, positions), deviations))
     )
-    intercept = start.intercept + constant * found[-1]
-    sloped = Candidate(weights, intercept, hidden, constant * deviations[-1], freedom=0.0)
-    return _mixtures(sloped, start) if plan.choice.number else [sloped]
-
-
-def _mixtures(slopes: Candidate, start: Start) -> list[Candidate]:
-    """Return parts of slopes with parts of naive Bayes: candidates, made of what was released."""
-    return [
-        Candidate(
-            own * slopes.weights + tables * start.weights,
-            start.intercept + own * (slopes.intercept - start.intercept),
-            own * slopes.deviations,
-            own * slopes.deviations_of_intercept,
-            slopes.freedom,
-        )
-        for own, tables in TUNED.mixtures
-    ]
+    is_alone = not plan.multiples.number
+    times = 1.0 if is_alone else TUNED.slopes
+    sloped = Part(weights, constant * found[-1], hidden, constant * deviations[-1], times)
+    none, nowhere = np.zeros_like(start.weights), np.zeros_like(start.intercept)
+    return (
+        [sloped]
+        if is_alone
+        else [sloped, Part(start.weights, nowhere, none, nowhere, TUNED.tables)]
+    )
 
 
 def positions_of(column: Bins) -> FloatArray:

@@ -5,14 +5,12 @@ Public facts decide the division of the budget and the number of steps
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import TUNED, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
@@ -21,6 +19,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
+_LEAST = 1e-3  # variance of a residual, so that it divides
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,6 @@ class Start:
         Numbers of values of the features.
     n_records : int
         How many.
-    tables : sequence of ReleasedTable, optional
-        Noisy counts of the classes, and of each feature's values in each class.
     deviations : array, shape (K + J,)
         Of the noise that gradients gave to temperatures and intercept.
     """
@@ -54,7 +51,6 @@ class Start:
     intercept: FloatArray
     sizes: tuple[int, ...]
     n_records: int
-    tables: Sequence[ReleasedTable] | None
     deviations: FloatArray
 
     @property
@@ -80,13 +76,24 @@ class Start:
         return weights
 
     @property
+    def variance(self) -> float:
+        """Mean square of a residual where nothing but the classes' frequencies is known."""
+        base = np.exp(self.log_prior)
+        return max(float(base @ (1 - base)), _LEAST)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Shares of the records with each value, (d,)."""
+        return np.asarray(np.exp(self.log_rows) @ np.exp(self.log_prior))
+
+    @property
     def curvature(self) -> FloatArray:
         """How the loss of all records bends, were each value the only feature, (d + 1, J).
 
         The intercept is the last.
         """
         base = np.exp(self.log_prior)
-        counts = np.maximum(self.n_records * np.exp(self.log_rows) @ base, 1.0)
+        counts = np.maximum(self.n_records * self.shares, 1.0)
         return np.append(counts, self.n_records)[:, None] * (base * (1 - base))
 
     @property
@@ -97,8 +104,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """Possible weights of the model, computed from the release.
+class Part:
+    """Weights and an intercept that are a part of the model, computed from the release.
 
     Attributes
     ----------
@@ -108,6 +115,8 @@ class Candidate:
         Of the classes.
     deviations, deviations_of_intercept : array
         Of the noise that gradients gave them, in the same shapes.
+    times : float
+        Its multiple in the model, before that is learned.
     freedom : float
         How many numbers of it followed the records, >= 0: by as many nats it looks better on the
         records that it was learned from than on others.
@@ -117,12 +126,13 @@ class Candidate:
     intercept: FloatArray
     deviations: FloatArray
     deviations_of_intercept: FloatArray
-    freedom: float
+    times: float
+    freedom: float = 0.0
 
 
 def descend(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
-) -> list[Candidate]:
+) -> list[Part]:
     """Release gradients, which have been paid for, follow them, and return where they led.
 
     Parameters
@@ -138,34 +148,33 @@ def descend(
 
     Returns
     -------
-    list of Candidate
-        The start, and points on the straight way from there to the mean of the last half of the
-        steps.
+    list of Part
+        The start, and the way from there to the mean of the last half of the steps. Intercepts are
+        beyond the start's.
 
     Notes
     -----
     The weights are not regularised. Steps are divided by the curvature of the loss, were each value
     the only feature, and by what noise adds to it: where that is more, which is nearly everywhere,
     all weights move at the same pace, and the common information of many features is learned first.
-    Steps lead as far as is stable, or until they add half a nat of noise to logits. That is too far
-    if features add little to the start, so points on the way are candidates as well.
+    Steps lead as far as is stable, or until they add half a nat of noise to logits. How much of the
+    way is good is learned afterwards (`privrl.models.logistic_regression.scores`).
 
-    A part of each record's class may be left out of gradients and put back from the noisy counts
-    of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
-    comes on top. Naive Bayes' weights have that noise as well, and errors that agree weigh more
-    than others. The part with the least noise in all is taken.
+    Long residuals are shortened to the typical length before anything is known. Few are longer once
+    the model predicts well, and noise follows the length.
     """
     state = _Descent(start, plan)
     records = _one_hot(columns, start.starts, len(start.log_rows))
     by_value, classes = records.T.tocsr(), np.eye(len(start.log_prior))[numbers]
     for step in range(plan.weights.number):
-        own, change = state.settings(step)
-        residuals = probabilities(records @ state.position)
-        residuals -= own * classes + (1 - own) * state.base
+        residuals = probabilities(records @ state.position) - classes
+        lengths = np.sqrt((residuals**2).sum(axis=1, keepdims=True))
+        residuals *= state.longest / np.maximum(lengths, state.longest)
+        change = state.change()
         sums, factor = scaled_sums(by_value, residuals, state.roots, change, len(start.sizes))
         released = plan.weights.mechanism.release(sums, rng)
         state.follow(released / (factor * state.roots[:, None]), step)
-    return state.candidates()
+    return state.parts()
 
 
 class _Descent:
@@ -173,7 +182,7 @@ class _Descent:
 
     def __init__(self, start: Start, plan: Plan) -> None:
         self._start, self._plan = start, plan
-        self.base = np.exp(start.log_prior)
+        self.longest = math.sqrt(start.variance)
         of_feature = start.of_feature
         importance = np.sqrt(start.strengths) + 1e-6
         roots = np.rint(_SIXTEENTHS * np.sqrt(importance / importance.max()))
@@ -182,14 +191,12 @@ class _Descent:
         self._origin = np.vstack([start.weights, start.intercept])
         self.position = self._origin.copy()
         self._velocity = np.zeros_like(self.position)
-        self._known = self._known_part()
-        self._shares = np.append(np.exp(start.log_rows) @ self.base, 1.0)  # of records
-        self._own = self._best_own()
+        self._shares = np.append(start.shares, 1.0)  # of records
         number = max(plan.weights.number, 1)
-        n_classes = len(self.base)
+        n_classes = len(start.log_prior)
         # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
         self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
-        noise = math.sqrt(self._variance(self._own)) / start.n_records
+        noise = math.sqrt(self._variance()) / start.n_records
         self._damped = self._curvature + noise / TUNED.spread
         stable = TUNED.longest * number / ((1 - TUNED.momentum) * (len(start.sizes) + 1))
         self._time = min(stable, TUNED.far / float((self._curvature / self._damped).max()))
@@ -199,46 +206,37 @@ class _Descent:
         self._sum, self._n_summed = np.zeros_like(self.position), 0
         self._noise = 0.0
 
-    def settings(self, step: int) -> tuple[float, float]:
-        """Return the part of own classes in a gradient, and the most that a record changes it."""
-        if step % TUNED.every == 0:
-            self._own = self._best_own()
-        return self._own, self._change(self._own)
-
     def follow(self, gradient: FloatArray, step: int) -> None:
         """Take a step, from a released gradient."""
-        whole = gradient - (1 - self._own) * self._known
-        whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
+        whole = gradient - gradient.mean(axis=1, keepdims=True)  # what all share changes nothing
         self._velocity = TUNED.momentum * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
-        self._noise += self._variance(self._own)
+        self._noise += self._variance()
         if step >= self._plan.weights.number * (1 - TUNED.averaged):
             self._sum += self.position
             self._n_summed += 1
 
-    def candidates(self) -> list[Candidate]:
-        """Return the start and parts of the way from it."""
+    def parts(self) -> list[Part]:
+        """Return the start, and the way from it."""
         start = self._start
         of_features, of_intercept = np.split(start.deviations, [len(start.sizes)])
         begun = of_features[start.of_feature][:, None] * np.abs(start.log_ratios)
-        begun = np.vstack([begun, of_intercept])
-        found = [_candidate(self._origin, begun, 0.0)]
+        found = [Part(start.weights, np.zeros_like(start.intercept), begun, of_intercept, 1.0)]
         number = self._plan.weights.number
         if not number:
             return found
         noise = math.sqrt(self._noise / number) / start.n_records
         deviations = noise / self.roots[:, None] * self._seen() / self._curvature
-        freedom = float(self._seen().sum()) * (1 - 1 / len(self.base))
+        freedom = float(self._seen().sum()) * (1 - 1 / len(start.log_prior))
         way = self._sum / self._n_summed - self._origin
         # What all values of a feature share is the intercept's, else noise alone would divide it.
         shared = np.add.reduceat(self._shares[:-1, None] * way[:-1], start.starts)
         way[:-1] -= shared[start.of_feature]
         way[-1] += shared.sum(axis=0)
-        for part in TUNED.parts:
-            where = self._origin + part * way
-            both = np.hypot(begun, part * deviations)
-            found.append(_candidate(where, both, part * freedom))
-        return found
+        return [
+            *found,
+            Part(way[:-1], way[-1], deviations[:-1], deviations[-1], TUNED.way, freedom),
+        ]
 
     def _seen(self) -> FloatArray:
         """Return the part of each weight that steps find, were each value the only feature."""
@@ -249,47 +247,20 @@ class _Descent:
         deviations = noise / self.roots[:, None] * self._seen() / self._curvature
         return math.sqrt(float(self._shares @ (deviations**2).mean(axis=1)))
 
-    def _change(self, own: float) -> float:
+    def change(self) -> float:
+        """Return the most that a record changes a gradient."""
         return largest_change(
             self.position[:-1],
             self.position[-1],
             self._start.starts,
             np.append(1.0, self._feature_roots**2),
-            own=own,
-            base=self.base,
+            longest=self.longest,
         )
 
-    def _best_own(self) -> float:
-        if self._start.tables is None:
-            return 1.0
-        return float(min(TUNED.own, key=self._variance))
-
-    def _variance(self, own: float) -> float:
+    def _variance(self) -> float:
         """Return the variance of the mean gradient's noise, for a root of 1."""
-        sigma = self._plan.weights.mechanism.sigma / math.sqrt(
-            max(self._plan.weights.number, 1)
-        )  # of their mean
-        variance = (self._change(own) * sigma) ** 2 / 2
-        if self._start.tables is not None:
-            # Of classes' noisy counts, each times how far it is from the base.
-            n_classes = len(self.base)
-            part = (1 - own) ** 2 * (1 - 2 / n_classes + float((self.base**2).sum()))
-            counts = np.array([table.deviation for table in self._start.tables[1:]])
-            mean = float((counts**2).mean() / (self._feature_roots**-2.0).mean())
-            variance += TUNED.counted_twice * part * mean
-        return variance
-
-    def _known_part(self) -> FloatArray:
-        """Return what classes add to gradients beyond the base, from noisy counts."""
-        if self._start.tables is None:
-            return np.zeros_like(self.position)
-        classes, *features = self._start.tables
-        counts = np.vstack([*(table.values.T for table in features), classes.values])
-        return counts - self.base * counts.sum(axis=1, keepdims=True)
-
-
-def _candidate(where: FloatArray, deviations: FloatArray, freedom: float) -> Candidate:
-    return Candidate(where[:-1], where[-1], deviations[:-1], deviations[-1], freedom)
+        number = max(self._plan.weights.number, 1)
+        return (self.change() * self._plan.weights.mechanism.sigma) ** 2 / (2 * number)
 
 
 def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
