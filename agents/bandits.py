@@ -10,7 +10,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.releases import charge
 from privrl.costs.base import Cost, NoPrivacy
-from privrl.costs.relations import Relation
+from privrl.costs.relations import REPLACE_REWARD
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
 from privrl.mechanisms import LaplaceMechanism
@@ -20,8 +20,6 @@ from privrl.numerics.typing import FloatArray, IntArray
 from privrl.samplers.base import LARGEST_TOTAL, PaidSampler, check_batch, draw
 from privrl.samplers.dirichlet import SingleDraw
 
-#: One reward in [0, 1] is replaced by any other: a sum of rewards changes by at most 1.
-REPLACE_REWARD = Relation("replace one reward", {"rewards": [(1,), (-1,)]}, covers_arrival=True)
 _EDGE = 1e-12  # minimal distance of means from 0 and 1, where divergences are infinite
 
 

@@ -35,7 +35,7 @@ from privrl.envs.facts import limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
-from privrl.files.chosen import made_of
+from privrl.files.chosen import caveats_of, made_of
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import (
     check_count,
@@ -385,7 +385,7 @@ class ContinuousAgent:
             "epsilon_delta": float(self._cost.epsilon(delta)),
             "draws": self.draws,
             "randomness": randomness_of(self._rng),
-            "caveats": [],
+            "caveats": caveats_of(self),
         }
 
     def _statement(self) -> dict[str, Any]:

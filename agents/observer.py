@@ -464,11 +464,15 @@ def _without_arrival(cost: Cost | None) -> Relation | None:
 
 
 def _check_units(encoded: FloatArray, steps: FloatArray | float) -> None:
-    """Check that each step adds at most 1 to its row of rewards, as the cost assumes."""
-    if not (np.abs(encoded).sum(axis=-1) <= steps + 1e-9 * np.maximum(steps, 1)).all():
+    """Check that each step adds at most 1 to its row of rewards, as the cost assumes.
+
+    And nothing below 0: amounts of both signs could move farther apart.
+    """
+    most = steps + 1e-9 * np.maximum(steps, 1)
+    if not ((encoded >= 0).all() and (encoded.sum(axis=-1) <= most).all()):
         raise ValueError(
-            "a reward model must add at most 1 in all to a row for each step, and this one adds "
-            "more; scale down the results of encode and encode_counts."
+            "a reward model must add at most 1 in all to a row for each step, and no amount below "
+            "0, and this one does otherwise; scale the results of encode and encode_counts."
         )
 
 

@@ -19,7 +19,7 @@ from privrl.envs.released import Released, check_cells, checked_statement
 from privrl.envs.tabular import TabularMDP
 from privrl.files.chosen import check_file
 from privrl.files.files import Write, check_stated, save_all, text_writer
-from privrl.files.plain import listed, parse_json
+from privrl.files.plain import check_page, listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
@@ -164,14 +164,7 @@ def _read_files(folder: Path) -> tuple[Any, bytes]:
 def _checked_page(page: Any) -> dict[str, Any]:
     """Return what the page says, if it has all entries, and sizes of a model."""
     wanted = ("format", "statement", "shareable", "because", *_SIZES, *_LABELS, _DIGEST)
-    if not isinstance(page, dict) or page.get("format") != _FORMAT:
-        got = page.get("format") if isinstance(page, dict) else type(page).__name__
-        raise ValueError(
-            f"format must be {_FORMAT!r}, got {shown(got)}; what a later privrl wrote, a later one "
-            "reads."
-        )
-    if set(page) != set(wanted):
-        raise ValueError(f"entries must be {listed(wanted)}, got {listed(page)}.")
+    page = check_page(page, _FORMAT, wanted)
     for name in _SIZES:
         check_count(name, page[name])
     check_cells(page["n_states"], page["n_actions"])

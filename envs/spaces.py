@@ -36,10 +36,7 @@ def values_of(space: Space[Any], element: Any) -> list[Any]:
     """Return what an element of a space has for each of its `parts_of`."""
     # Box first: most spaces are one, and the check of a Dict takes as long as all the rest.
     if isinstance(space, Box) or not isinstance(space, Dict | Tuple):
-        flat: list[Any] = (
-            element.ravel() if type(element) is np.ndarray else np.ravel(element)
-        ).tolist()
-        return flat
+        return (element.ravel() if type(element) is np.ndarray else np.ravel(element)).tolist()
     if isinstance(space, Dict):
         members = [(part, element[name]) for name, part in space.spaces.items()]
     else:

@@ -76,8 +76,7 @@ def any_action(
     allowed = tables[run if len(tables) > 1 else 0, state]
     number = (rng.random(len(state)) * allowed.sum(axis=-1)).astype(np.intp)
     in_order = np.argsort(~allowed, axis=-1, kind="stable")  # those that are free come first
-    chosen: IntArray = in_order[np.arange(len(state)), number]
-    return chosen
+    return in_order[np.arange(len(state)), number]
 
 
 def _rows(mdp: TabularMDP) -> TransitionRows:

@@ -75,8 +75,7 @@ class Benchmark:
             Negative below chance.
         """
         gain = np.asarray(value, dtype=np.float64) - self.random_value
-        share: NDArray[np.float64] | np.float64 = gain / (self.optimal_value - self.random_value)
-        return share
+        return gain / (self.optimal_value - self.random_value)
 
 
 def _gymnasium(name: str, horizon: int, **settings: Any) -> TabularMDP:

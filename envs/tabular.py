@@ -205,8 +205,7 @@ class TabularMDP:
         """
         policy = self._checked(policy)
         value = planning.evaluate(self.transition, self.expected_reward, policy)
-        total: FloatArray | np.float64 = value @ self.start
-        return total
+        return value @ self.start
 
     def rollout_counts(
         self,

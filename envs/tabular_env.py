@@ -150,8 +150,7 @@ def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
     states = np.arange(mdp.n_states)
     possible = mdp.transition > 0
     stays = possible[states, :, states] & (possible.sum(axis=-1) == 1)
-    ends: NDArray[np.bool_] = (stays & (mdp.expected_reward == 0)).all(axis=1)
-    return ends
+    return (stays & (mdp.expected_reward == 0)).all(axis=1)
 
 
 class DrawnEnv(TabularEnv, ABC):

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from privrl.files import copies as _copies
 from privrl.files import files as _files
 from privrl.files import sharing as _sharing
-from privrl.files.plain import parse_json
+from privrl.files.plain import listed, parse_json
 
 Audience = Literal["researcher", "public"]
 
@@ -56,12 +56,13 @@ def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
     Raises
     ------
     ValueError
-        If no command wrote the folder, a file was changed, or the audience is the public and no
-        file may be shared.
+        If no command wrote the folder, a file was changed or is of none of its statements, or the
+        audience is the public and no file may be shared.
     OSError
         If it cannot be read.
     """
     copy = _copies.copy_of(folder)
+    _check_stated(folder)
     if copy.files and audience != "researcher":
         name = next(name for name in copy.files if name in _sharing.STATEMENTS)
         statement = parse_json(copy.files[name].decode())
@@ -85,3 +86,15 @@ def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
         if each in _SHOWN
     }
     return Contents("researcher", name, statement, files)
+
+
+def _check_stated(folder: Path) -> None:
+    """Check that the folder's statements are about all that a page could be taken to show."""
+    about = [folder / name for name in _sharing.STATEMENTS if (folder / name).exists()]
+    stated = {each for path in about for each in parse_json(_files.read_own(path))["sha256"]}
+    foreign = sorted(each for each in _SHOWN - stated if (folder / each).exists())
+    if foreign:
+        raise ValueError(
+            f"folder must hold the files of one command, got {listed(foreign)} besides, which "
+            f"{listed([path.name for path in about])} does not state; move such files elsewhere."
+        )

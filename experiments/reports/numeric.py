@@ -172,8 +172,7 @@ class _Axis:
 
     @property
     def middles(self) -> FloatArray:
-        middles: FloatArray = (self.edges[1:] + self.edges[:-1]) / 2
-        return middles
+        return (self.edges[1:] + self.edges[:-1]) / 2
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -213,6 +213,16 @@ class KeepsJournal(ABC):
                 "Ledger().accountant(name)."
             )
 
+    def _relation_of(self, cost: Cost) -> Relation:
+        """Return a cost's relation, if it is that of the costs before it."""
+        relation, ours = cost.relation, self.relation
+        if ours is not None and relation is not ours and relation != ours:
+            raise ValueError(
+                f"cost must be about the relation {str(ours)!r} like those before it, got "
+                f"{str(relation)!r}; use another accountant for it."
+            )
+        return relation
+
     @one_at_a_time
     def __copy__(self) -> Self:
         other = object.__new__(type(self))

@@ -521,8 +521,8 @@ class Ledger:
             key = name, each.relation
             before = known.get(key, each)
             first, last = min(before.first, each.first), max(before.last, each.last)
-            total = state.spent(*key)
-            known[key] = _with_budget(replace(each, total=total, first=first, last=last), state)
+            total, budget = state.spent(*key), state.budget(*key)
+            known[key] = replace(each, total=total, budget=budget, first=first, last=last)
         return tuple(known.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
@@ -809,11 +809,7 @@ class LedgerAccountant(KeepsJournal):
             name or have changed.
         """
         check_cost(cost)
-        if self._relation is not None and cost.relation != self._relation:
-            raise ValueError(
-                f"cost must be about the relation {str(self._relation)!r} like those before it, "
-                f"got {str(cost.relation)!r}; use another accountant for it."
-            )
+        self._relation_of(cost)
         self._check_unchanged()
         self._receipt = self._ledger.spend(
             self._dataset, cost, count, delta=self._delta, about=self._about
@@ -979,10 +975,6 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     alone = None if entry["alone"] is None else (float(entry["alone"][0]), float(entry["alone"][1]))
     once = Amount(orders, curve_from_bytes(curve), pure, 1, alone)
     return once.times(check_count("count", entry["count"]))
-
-
-def _with_budget(account: Account, state: _State) -> Account:
-    return replace(account, budget=state.budget(account.dataset, account.relation))
 
 
 def _named(entry: dict[str, Any]) -> dict[str, Any]:

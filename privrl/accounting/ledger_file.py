@@ -248,8 +248,7 @@ class Transaction:
         row = found.fetchone()
         if row is None or not isinstance(row[0], bytes) or digest_of(row[0]) != digest:
             raise damaged(self.path, "the cost of a release was altered")
-        data: bytes = row[0]
-        return data
+        return row[0]
 
     def add_curve(self, curve: bytes) -> str:
         """Store a curve once, and return its digest."""

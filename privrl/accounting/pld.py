@@ -43,7 +43,7 @@ from privrl.costs.base import (
     is_fixed,
 )
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
-from privrl.costs.relations import Relation
+from privrl.costs.relations import Relation, one_way
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_repeats
 from privrl.numerics.printing import exact, up
@@ -195,13 +195,8 @@ class PldAccountant(KeepsJournal):
                 f"cost must be hashable, like a frozen dataclass, got {shown(cost)}; equal costs "
                 "are accounted for together."
             )
-        relation, ours = cost.relation, self.relation
         # Known costs as well: a plan makes them known before anything is charged.
-        if ours is not None and relation is not ours and relation != ours:
-            raise ValueError(
-                f"cost must be about the relation {str(ours)!r} like those before it, got "
-                f"{str(relation)!r}; use another accountant for it."
-            )
+        relation = self._relation_of(cost)
         known = self._curves.get(cost)
         if known is not None and is_fixed(cost):
             return cost
@@ -211,7 +206,7 @@ class PldAccountant(KeepsJournal):
                 f"cost must not change after it was first charged, got {shown(cost)}; make a "
                 "new one instead."
             )
-        if not _is_symmetric(relation):
+        if one_way(relation) is not None:
             raise ValueError(
                 "cost must be about a relation whose neighbours can be swapped, got "
                 f"{str(relation)!r}, which lists a change vector without its opposite; list "
@@ -439,17 +434,6 @@ def _on_grid(losses: _Losses, step: float) -> Any:
 
 def _self_compose(part: Any, count: int) -> Any:
     return part.self_compose(count, 1e-15) if count > 1 else part
-
-
-def _is_symmetric(relation: Relation) -> bool:
-    """Whether every change vector's opposite is listed, itself or as part of a longer one."""
-    for _, vectors in relation.tables:
-        listed = [Counter(vector) for vector in vectors]
-        for vector in vectors:
-            opposite = Counter(-amount for amount in vector)
-            if not any(opposite <= other for other in listed):
-                return False
-    return True
 
 
 def _pld_pmf() -> Any:

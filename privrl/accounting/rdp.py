@@ -185,13 +185,8 @@ class RdpAccountant(KeepsJournal):
         self._check_made_here()
         check_repeats("count", count)
         check_cost(cost)
-        relation, ours = cost.relation, self._relation
-        if ours is not None and relation is not ours and relation != ours:
-            raise ValueError(
-                f"cost must be about the relation {str(ours)!r} like those before it, got "
-                f"{str(relation)!r}; use another accountant for it."
-            )
-        only = cost if ours is None and count == 1 else None
+        relation = self._relation_of(cost)
+        only = cost if self._relation is None and count == 1 else None
         exact = self._exact_with(cost, count)
         parts = cost.parts if type(cost) is Together else (cost,)
         if self._may_wait and self._sum.ndim == 1 and have_bulk(parts):

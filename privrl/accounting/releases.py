@@ -19,6 +19,7 @@ import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
+from privrl.files.chosen import paid_by
 from privrl.files.shown import shown
 
 Released = TypeVar("Released")
@@ -186,6 +187,7 @@ class Release(Generic[Released]):
             place = self._place
             with np.errstate(all="ignore"):  # a warning would tell of the data, an error lose them
                 released = self._draw(self._rng if place is None else place.rng())
+            paid_by(self._accountant, released)
             if place is not None:
                 place.leave()
             self.state = "released"

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from privrl.accounting import releases
 from privrl.audit.coverage import changes_between, covers, listed, tables_of
 from privrl.costs.base import Cost, together
+from privrl.files.chosen import TrialName
 from privrl.files.html import InHtml
 
 Data = TypeVar("Data")
@@ -275,6 +276,8 @@ def _shapes(data: Any) -> list[tuple[tuple[int, ...], str]]:
 def _leaves(value: Any, place: str = "") -> Iterator[str]:
     """Take a value apart into texts that are equal where it is."""
     kind = type(value)
+    if isinstance(value, TrialName):  # random on purpose
+        return
     if isinstance(value, np.ndarray):
         yield f"{place} {value.dtype} {value.shape} {value.tolist()!r}"
     elif isinstance(value, Mapping):

@@ -73,14 +73,7 @@ def release_visits(
     if not columns:
         return np.zeros((0, ENDS.bins)), whole
 
-    def rows(part: ContinuousLog) -> FloatArray:
-        found = np.zeros((len(part.state), len(columns), ENDS.bins))
-        for k, (i, column) in enumerate(columns):
-            found[np.arange(len(found)), k, bins_of(column, part.state[:, i], ENDS.bins)] = 1
-        return found.reshape(len(part.state), -1)
-
-    counts, noise = stream.count(rows, ENDS.bins * len(columns), share)
-    counts = counts.reshape(-1, ENDS.bins)
+    counts, noise = _histograms(stream, schema, share, at_ends=False)
     unsure = ENDS.sure * noise * np.sqrt(np.arange(1, ENDS.bins + 1))
     for k, (_, column) in enumerate(columns):
         least = np.maximum(unsure, ENDS.rare * counts[k].sum())
@@ -101,7 +94,7 @@ def release_ends(
     """Return where episodes terminate, from two releases of half of a share; None if nowhere."""
     if not numbers_of(schema):
         return None
-    counts, noise = _where_over(stream, schema, share / 2)
+    counts, noise = _histograms(stream, schema, share / 2, at_ends=True)
     sides = _sides(counts, noise, visits)
     if not sides:
         return None
@@ -131,19 +124,21 @@ def most_cells(schema: ContinuousSchema) -> int:
     return 2 + 2 * ENDS.bins * len(numbers_of(schema))
 
 
-def _where_over(
-    stream: MomentStream, schema: ContinuousSchema, share: float
+def _histograms(
+    stream: MomentStream, schema: ContinuousSchema, share: float, *, at_ends: bool
 ) -> tuple[FloatArray, float]:
-    """Return histograms of states in which episodes terminate, shape (n, bins)."""
+    """Return histograms of states, or of those in which episodes terminate, shape (n, bins)."""
     columns = numbers_of(schema)
 
     def rows(part: ContinuousLog) -> FloatArray:
-        assert part.terminated is not None
-        found = np.zeros((len(part.state), len(columns), ENDS.bins))
-        over = np.flatnonzero(part.terminated)
+        states, some = part.state, np.arange(len(part.state))
+        if at_ends:
+            assert part.terminated is not None
+            states, some = part.next_state, np.flatnonzero(part.terminated)
+        found = np.zeros((len(states), len(columns), ENDS.bins))
         for k, (i, column) in enumerate(columns):
-            found[over, k, bins_of(column, part.next_state[over, i], ENDS.bins)] = 1
-        return found.reshape(len(part.state), -1)
+            found[some, k, bins_of(column, states[some, i], ENDS.bins)] = 1
+        return found.reshape(len(states), -1)
 
     counts, noise = stream.count(rows, ENDS.bins * len(columns), share)
     return counts.reshape(-1, ENDS.bins), noise

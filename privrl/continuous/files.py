@@ -20,7 +20,7 @@ from privrl.envs.released import checked_statement
 from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
-from privrl.files.plain import listed, parse_json
+from privrl.files.plain import check_page, parse_json
 from privrl.files.sharing import check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.typing import FloatArray
@@ -148,13 +148,8 @@ class Saved(MayBeChosen, FixedArrays, ABC):
             If they are of something else, or do not belong together.
         """
         try:
-            page = parse_json(files[cls._page])
-            if not isinstance(page, dict) or page.get("format") != cls._format:
-                got = page.get("format") if isinstance(page, dict) else type(page).__name__
-                raise ValueError(f"format must be {shown(cls._format)}, got {shown(got)}.")
             entries = (*_ENTRIES[:-1], *cls._entries, _ENTRIES[-1])
-            if set(page) != set(entries):
-                raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
+            page = check_page(parse_json(files[cls._page]), cls._format, entries)
             statement = checked_statement(page["statement"])
             check_said(page, judge_by(cls._page, {"guarantee": statement}))
             if hashlib.sha256(files[TABLES]).hexdigest() != page["tables_sha256"]:

@@ -36,6 +36,7 @@ from privrl.continuous.posterior import (
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement, unit_in_words
+from privrl.files.chosen import paid_by
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
@@ -112,7 +113,7 @@ def fit_continuous_model(
     try:
         stream = MomentStream(log, mechanism, rng, accountant)
         with np.errstate(all="ignore"):
-            return plan.run(stream, statement)
+            return paid_by(accountant, plan.run(stream, statement))
     except BaseException as error:
         if accountant is not None and stream is not None:
             error.add_note("The accountant was charged for this fit, and nothing was released.")

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Self
 
@@ -147,36 +147,27 @@ class ContinuousLog(FixedArrays):
         Rows with a number that is not finite are left out.
         """
         check_is("schema", schema, ContinuousSchema)
-        columns = {"person": person, "reward": reward, "terminated": terminated}
-        wanted = ["person"]
-        wanted += ["reward"] * (schema.reward is not None) + ["terminated"] * schema.terminates
-        arrays = {}
-        for name in wanted:
-            if columns[name] is None:
+        given = {"person": person, "reward": reward, "terminated": terminated}
+        given |= {"state": state, "next_state": next_state, "action": action}
+        arrays, widths = {}, _widths(schema)
+        for name, width in widths.items():
+            values = given[name]
+            if values is None:
                 raise ValueError(f"{name} must be given: the schema has it.")
-            values = plain_array(name, columns[name])
-            if name == "person":
-                values = _numbered(values)
-            arrays[name] = check_numbers(
-                name, values.astype(float) if values.dtype == bool else values
-            )
+            if width is None:
+                flat = plain_array(name, values)
+                flat = _numbered(flat) if name == "person" else flat
+                values = flat.astype(float) if flat.dtype == bool else flat
+            numbers = check_numbers(name, values)
+            arrays[name] = numbers[:, None] if width and numbers.ndim == 1 else numbers
         n = len(arrays["person"])
-        tables = {"state": state, "next_state": next_state, "action": action}
-        widths = {
-            "state": schema.n_state,
-            "next_state": schema.n_state,
-            "action": len(schema.action),
-        }
-        for name, given in tables.items():
-            table = check_numbers(name, given)
-            arrays[name] = table[:, None] if table.ndim == 1 else table
-            if arrays[name].shape != (n, widths[name]):  # how many rows there are is private
-                raise ValueError(
-                    f"{name} must have shape (N, {widths[name]}), with a row for each of person."
-                )
-        for name in wanted:
-            if arrays[name].shape != (n,):
+        for name, width in widths.items():  # how many rows there are is private
+            if width is None and arrays[name].shape != (n,):
                 raise ValueError(f"{name} must have shape (N,), with an entry for each of person.")
+            if width is not None and arrays[name].shape != (n, width):
+                raise ValueError(
+                    f"{name} must have shape (N, {width}), with a row for each of person."
+                )
         return cls.grouped(schema, arrays)
 
     @classmethod
@@ -298,7 +289,11 @@ class ContinuousLog(FixedArrays):
     ) -> Self:
         """Return the log of episodes; ``first`` is how each column's categories begin."""
         places: dict[Any, int] = {}
-        kept: list[dict[str, FloatArray]] = [_empty(schema)]
+        widths = _widths(schema)
+        none = {
+            name: np.empty(0 if width is None else (0, width)) for name, width in widths.items()
+        }
+        kept: list[dict[str, FloatArray]] = [none]
         bad: list[float] = []
         for number, (episode, whose) in enumerate(with_persons(episodes, person)):
             key = number if person is None else key_of(whose)
@@ -326,16 +321,10 @@ class ContinuousLog(FixedArrays):
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most_rows, "right")) - 1
             last = max(min(end, self.n_persons), first + 1)
             rows = slice(self.offsets[first], self.offsets[last])
-            yield ContinuousLog(
-                self.schema,
-                self.state[rows],
-                self.action[rows],
-                self.next_state[rows],
-                None if self.reward is None else self.reward[rows],
-                None if self.terminated is None else self.terminated[rows],
-                self.offsets[first : last + 1] - self.offsets[first],
-                self.unit,
-            )
+            part: dict[str, Any] = {name: getattr(self, name) for name in _HELD}
+            part = {name: None if each is None else each[rows] for name, each in part.items()}
+            part["offsets"] = self.offsets[first : last + 1] - self.offsets[first]
+            yield replace(self, **part)
             first = last
 
 
@@ -358,16 +347,15 @@ def _numbered(person: NDArray[Any]) -> NDArray[Any]:
     return numbers
 
 
-def _empty(schema: ContinuousSchema) -> dict[str, FloatArray]:
-    """Return arrays of no transition."""
-    widths = {"state": schema.n_state, "next_state": schema.n_state, "action": len(schema.action)}
-    tables = {name: np.empty((0, width)) for name, width in widths.items()}
+def _widths(schema: ContinuousSchema) -> dict[str, int | None]:
+    """Return the arrays of a log and their widths; None for one with a number for each step."""
     flat = [
         "person",
         *["reward"] * (schema.reward is not None),
         *["terminated"] * schema.terminates,
     ]
-    return tables | {name: np.empty(0) for name in flat}
+    tables = {"state": schema.n_state, "next_state": schema.n_state, "action": len(schema.action)}
+    return dict.fromkeys(flat) | tables
 
 
 def _steps(

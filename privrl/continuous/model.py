@@ -1,7 +1,7 @@
 """A released model of continuous states: what it predicts, and how it is saved."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from privrl.files.fixed import FixedArrays, own_arrays
 from privrl.files.plain import listed
 from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import FloatArray
+
+_ARRAYS: Final = ("mean", "covariance", "residual")  # of the posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,17 +206,11 @@ class ContinuousModel(Saved):
                 scaled = mean[place] + np.sqrt(3) * spread[place] * rng.uniform(-1, 1)
                 found[i] = column.low + (scaled + 1) / 2 * column.width
                 place += 1
-        inside: FloatArray = self.schema.inside(found[None])[0]
-        return inside
+        return self.schema.inside(found[None])[0]
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-        arrays = {
-            "mean": self.mean,
-            "covariance": self.covariance,
-            "residual": self.residual,
-            "start_mean": self.start.mean,
-            "start_deviation": self.start.deviation,
-        }
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {"start_mean": self.start.mean, "start_deviation": self.start.deviation}
         if self.ends is not None:
             arrays |= {"ends": self.ends.bounds, "end_reward": np.array([self.ends.reward])}
         return {"order": self.basis.order, "persons": self.persons}, arrays
@@ -228,17 +224,15 @@ class ContinuousModel(Saved):
         size, numbers = (len(encoder(schema)) - 1,), (len(numbers_of(schema)), 2)
         shapes: dict[str, tuple[int, ...]] = {"start_mean": size, "start_deviation": size}
         shapes |= {"ends": numbers, "end_reward": (1,)} if "ends" in arrays else {}
-        wanted = {"mean", "covariance", "residual", *shapes}
+        wanted = {*_ARRAYS, *shapes}
         if set(arrays) != wanted:
             raise ValueError(f"{TABLES} must hold {listed(sorted({*wanted, 'core'}))}.")
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} must have shape {shape}.")
+        common |= {name: arrays[name] for name in _ARRAYS}
         return cls(
             basis=basis,
-            mean=arrays["mean"],
-            covariance=arrays["covariance"],
-            residual=arrays["residual"],
             start=Starts(arrays["start_mean"], arrays["start_deviation"]),
             ends=Ends(arrays["ends"], float(arrays["end_reward"][0])) if "ends" in arrays else None,
             persons=check_positive("persons", page["persons"]),

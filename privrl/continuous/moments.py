@@ -43,7 +43,13 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog, of_each_part
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.costs.relations import (
+    NORMS,
+    AddRemovePerson,
+    Relation,
+    ReplaceLoggedStep,
+    ReplacePerson,
+)
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_is, check_positive
@@ -60,25 +66,7 @@ _TOGETHER: Final = 1 << 12  # squares that are added up at once
 
 Rows = Callable[[ContinuousLog], FloatArray]
 """From a part of a log to its rows ``z``, shape (n_rows, D)."""
-_Add = Callable[[FloatArray, IntArray, float], FloatArray]
-
-
-class ReplaceLoggedStep(Relation):
-    """One step of a log is replaced: its state, its action, its reward and whether it terminated.
-
-    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
-    Squared norms of contributions that are normalised by row change by 8 at most, see
-    `privrl.continuous.moments`.
-    """
-
-    def __init__(self) -> None:
-        most = math.nextafter(math.sqrt(8), math.inf)
-        super().__init__(
-            "replace one step of a log",
-            {NORMS: [(most,), (-most,)]},
-            covers_arrival=True,
-            norm_only=(NORMS,),
-        )
+_Add = Callable[[FloatArray, float, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +231,7 @@ class MomentStream:
             If too little of the budget is left, the stream is of another process, or ``rows``
             returns another shape.
         """
-        add = _by_row if self._by_step else _by_person
+        add = by_row if self._by_step else by_person
         return self._sums(rows, add, np.zeros((size, size)), share)
 
     def count(self, rows: Rows, size: int, share: float) -> tuple[FloatArray, float]:
@@ -264,7 +252,7 @@ class MomentStream:
         array, shape (size,)
         float
         """
-        add = _counts_by_row if self._by_step else _counts_by_person
+        add = counts_by_row if self._by_step else counts_by_person
         return self._sums(rows, add, np.zeros(size), share)
 
     def _sums(
@@ -323,8 +311,7 @@ class MomentStream:
             noise[upper] = gaussian_on_grid(grains / math.sqrt(2), len(upper[0]), rng)
             noise += noise.T
             noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
-        noisy: FloatArray = data + noise / GRAINS
-        return noisy
+        return data + noise / GRAINS
 
 
 def _sum_of(
@@ -335,7 +322,7 @@ def _sum_of(
     with np.errstate(all="ignore"):
         for part in log.blocks(_AT_ONCE):
             each = _checked(rows(part), (len(part.state), len(total)))
-            total += add(each, part.offsets, amplitude)
+            total += add(each, amplitude, part.offsets)
     return total
 
 
@@ -359,8 +346,8 @@ def _checked(rows: object, shape: tuple[int, int]) -> FloatArray:
     return each if finite.all() else np.where(finite, each, 0.0)
 
 
-def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
-    """Return the sum over persons, in grains, each of at most an amplitude in Frobenius norm."""
+def by_person(rows: FloatArray, amplitude: float, offsets: IntArray) -> FloatArray:
+    """Return the sum of outer products over persons, in grains, each of at most an amplitude."""
     size, n = rows.shape[1], len(offsets) - 1
     total = np.zeros((size, size))
     step = max(1, _CELLS // size**2)
@@ -418,7 +405,8 @@ def _squares(rows: FloatArray) -> FloatArray:
     return total
 
 
-def _counts_by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
+def counts_by_person(rows: FloatArray, amplitude: float, offsets: IntArray) -> FloatArray:
+    """Return the same of the rows themselves, without what is negative."""
     some = np.flatnonzero(np.diff(offsets))  # persons with rows
     if not len(some):
         return np.zeros(rows.shape[1])
@@ -426,11 +414,12 @@ def _counts_by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> 
     return _bounded(np.minimum(sums, 1e300), amplitude).sum(axis=0)
 
 
-def _counts_by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
+def counts_by_row(rows: FloatArray, amplitude: float, _: IntArray | None = None) -> FloatArray:
+    """Return the same where each row contributes once, whoever it is of."""
     return _bounded(np.maximum(rows, 0.0), amplitude).sum(axis=0)
 
 
-def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
+def by_row(rows: FloatArray, amplitude: float, _: IntArray | None = None) -> FloatArray:
     """Return the sum over rows, in grains: rows are rounded to multiples of 2^-12 themselves."""
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     rows = np.where(largest > 0, rows / largest, 0.0)
@@ -439,22 +428,4 @@ def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
     rows *= np.where(norm > 0, limit * (1 - 2.0**-40) / norm, 0.0)[:, None]
     rows = np.trunc(rows)
     rows[_squares(rows) > amplitude * GRAINS] = 0.0
-    total: FloatArray = rows.T @ rows
-    return total
-
-
-def sums_by_row(rows: FloatArray, amplitude: float, *, counts: bool = False) -> FloatArray:
-    """Return the sum of what rows contribute, each of norm ``amplitude``, in whole grains.
-
-    Outer products, or with ``counts`` the rows themselves, whose entries are not negative.
-    """
-    none = np.zeros(0, np.intp)
-    return _counts_by_row(rows, none, amplitude) if counts else _by_row(rows, none, amplitude)
-
-
-def sums_by_person(
-    rows: FloatArray, offsets: IntArray, amplitude: float, *, counts: bool = False
-) -> FloatArray:
-    """Return the same, where the rows of each person contribute once."""
-    add = _counts_by_person if counts else _by_person
-    return add(rows, offsets, amplitude)
+    return rows.T @ rows

@@ -26,7 +26,7 @@ from privrl.continuous.encoding import (
 )
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
-from privrl.continuous.moments import GRAINS, sums_by_person, sums_by_row
+from privrl.continuous.moments import GRAINS, by_person, by_row, counts_by_person, counts_by_row
 from privrl.continuous.planning import Predicted, worth_on_grid
 from privrl.continuous.posterior import Round, Weights, learn, nearest_gram
 from privrl.continuous.schema import ContinuousSchema
@@ -138,14 +138,12 @@ class Belief:
         matrix, counts = np.zeros((n, n)), np.zeros(self.cells)
         if by_episode:
             loud = np.where(over, ONLINE.loud, 1.0)[:, None]
-            matrix += sums_by_person(z, steps.offsets, math.sqrt(1 - ONLINE.visits))
-            counts += sums_by_person(
-                cells * loud, steps.offsets, math.sqrt(ONLINE.visits), counts=True
-            )
+            matrix += by_person(z, math.sqrt(1 - ONLINE.visits), steps.offsets)
+            counts += counts_by_person(cells * loud, math.sqrt(ONLINE.visits), steps.offsets)
         else:
-            matrix += sums_by_row(z[~over], math.sqrt(1 - ONLINE.visits))
-            counts += sums_by_row(cells[~over], math.sqrt(ONLINE.visits), counts=True)
-            counts += sums_by_row(cells[over], 1.0, counts=True)
+            matrix += by_row(z[~over], math.sqrt(1 - ONLINE.visits))
+            counts += counts_by_row(cells[~over], math.sqrt(ONLINE.visits))
+            counts += counts_by_row(cells[over], 1.0)
         return np.concatenate([matrix[np.triu_indices(n)], counts]) / GRAINS
 
     def _rows(self, steps: ContinuousLog) -> FloatArray:

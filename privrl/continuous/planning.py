@@ -191,8 +191,7 @@ def _axis(column: Number, low: float, high: float, n: int, denser: float) -> Flo
     weight = np.diff(edges) * np.array([1.0, denser, 1.0])
     reach = np.concatenate([[0.0], np.cumsum(weight)]) / weight.sum()
     kept = np.concatenate([[True], np.diff(edges) > 0])  # where the core reaches the edge
-    found: FloatArray = np.interp(np.linspace(0, 1, n), reach[kept], edges[kept])
-    return found
+    return np.interp(np.linspace(0, 1, n), reach[kept], edges[kept])
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,8 +157,7 @@ def plan_continuous(
         discount=discount,
         statement=model.statement,
     )
-    policy: ContinuousPolicy = made_of(model, made)
-    return policy
+    return made_of(model, made)
 
 
 def _on_grid(

@@ -57,8 +57,7 @@ def nearest_gram(gram: FloatArray, span: FloatArray | None, transform: FloatArra
 def positive_part(matrix: FloatArray) -> FloatArray:
     """Return a symmetric matrix without its negative eigenvalues."""
     values, vectors = np.linalg.eigh(matrix)
-    kept: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return kept
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +77,7 @@ class Round:
     def plain_gram(self, gram: FloatArray) -> FloatArray:
         """Return a Gram matrix of ``u`` as one of ``phi``."""
         inverse = np.linalg.inv(self.transform)
-        plain: FloatArray = inverse @ gram @ inverse.T
-        return plain
+        return inverse @ gram @ inverse.T
 
 
 def update(before: Weights, seen: Round, gram: FloatArray) -> tuple[Weights, FloatArray]:

@@ -75,8 +75,7 @@ class Number:
     def inside(self, values: FloatArray) -> FloatArray:
         """Return values within the range: wrapped if the column is periodic, else clipped."""
         if self.periodic:
-            wrapped: FloatArray = (values - self.low) % self.width + self.low
-            return wrapped
+            return (values - self.low) % self.width + self.low
         return np.clip(values, self.low, self.high)
 
 

@@ -25,7 +25,7 @@ from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation, check_relation
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats, check_orders
+from privrl.numerics.checks import as_floats, check_each, check_orders
 from privrl.numerics.convolution import POINTS, Pair, product_profile
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
@@ -430,10 +430,7 @@ def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:
 def check_epsilons(epsilon: ArrayLike) -> FloatArray:
     """Return epsilons as floats if all of them are >= 0 and finite."""
     array = as_floats("epsilon", epsilon)
-    wrong = array[~((array >= 0) & np.isfinite(array))]
-    if wrong.size:
-        raise ValueError(f"epsilon must be >= 0 and finite, got {wrong.flat[0]!s}.")
-    return array
+    return check_each("epsilon", array, (array >= 0) & np.isfinite(array), ">= 0 and finite")
 
 
 def check_delta(delta: float) -> float:

@@ -86,11 +86,6 @@ def gaussian_rdp(square: float, sigma: ArrayLike, orders: FloatArray) -> FloatAr
     return product_up(orders, quotient_up(square, 2 * product_down(sigma, sigma)))
 
 
-def gaussian_rho(changes: tuple[ChangeVector, ...], sigma: float) -> Fraction:
-    """Return ``norm² / (2 sigma²)`` of the largest change, never rounded down."""
-    return Fraction(largest_square(changes)) / (2 * Fraction(sigma) ** 2)
-
-
 def _square(amount: float) -> Fraction:
     # An amount with many digits, such as √2, is itself rounded.
     whole = amount == np.float32(amount)
@@ -123,8 +118,7 @@ class NoisyTable:
 
     @property
     def _size(self) -> float:
-        size: float = getattr(self, self._named)
-        return size
+        return getattr(self, self._named)
 
     def __repr__(self) -> str:
         size = f"{self._named}={self._size!r}"
@@ -202,16 +196,12 @@ class _PureCost(NoiseCost):
     @property
     def pure_epsilon(self) -> float:
         """The epsilon (nats) of pure privacy, with ``delta = 0``, never rounded down."""
-        return float(quotient_up(_float_up(self._most), self.scale))
+        return float(quotient_up(_float_up(_largest_sum(self.changes)), self.scale))
 
     @property
     def pure_ratio(self) -> Fraction:
         """The epsilon (nats) of pure privacy, exactly."""
-        return self._most / Fraction(self.scale)
-
-    @property
-    def _most(self) -> Fraction:
-        return _largest_sum(self.changes)
+        return _largest_sum(self.changes) / Fraction(self.scale)
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
@@ -235,7 +225,7 @@ class _NormalCost(NoiseCost):
     @property
     def rho(self) -> Fraction:
         """The rho (nats) of zero-concentrated privacy: half the square of norm over sigma."""
-        return gaussian_rho(self.changes, self.sigma)
+        return Fraction(largest_square(self.changes)) / (2 * Fraction(self.sigma) ** 2)
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""

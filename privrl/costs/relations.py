@@ -9,9 +9,10 @@ about the size, the width or the contents of the table.
 import math
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Any, Final
 from unicodedata import category, normalize
 
 from privrl.files.fixed import fixed
@@ -192,6 +193,20 @@ def check_relation(relation: object, default: Relation | None = None) -> Relatio
     return relation
 
 
+def one_way(relation: Relation) -> tuple[str, ChangeVector] | None:
+    """Return a table and a change of it whose reverse is not listed, nor part of another change.
+
+    None if each change can be undone: then neighbours can be swapped.
+    """
+    for table, vectors in relation.tables:
+        listed = [Counter(vector) for vector in vectors]
+        for vector in vectors:
+            reverse = Counter(-amount for amount in vector)
+            if not any(reverse <= each for each in listed):
+                return table, vector
+    return None
+
+
 def check_name(relation: object) -> Relation:
     """Return a relation that has the changes of the built-in one of its name, if there is one.
 
@@ -222,6 +237,7 @@ def _built_in(name: str) -> list[Relation]:
     """Return the built-in relation of a name, and what it changes of moments."""
     records: tuple[Relation, ...]
     records = ReplaceRecord(), AddRemoveRecord(), AddRemovePerson(), ReplacePerson()
+    records += ReplaceLoggedStep(), REPLACE_REWARD
     steps: tuple[Relation, ...] = (
         *(ReplaceStep(arrival_rewards=each) for each in (False, True)),
         *(ReplaceTransition(arrival_rewards=each) for each in (False, True)),
@@ -451,8 +467,10 @@ SUMS = "contributions, by their sum"
 NORMS = "contributions, by their norm"
 
 
-def _contributions(size: int) -> dict[str, list[tuple[int, ...]]]:
-    return {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+def _of_persons(size: int) -> dict[str, Any]:
+    """Return what relations about persons know, where contributions change by a size."""
+    tables = {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+    return {"tables": tables, "covers_arrival": True, "norm_only": (NORMS,), "sum_only": (SUMS,)}
 
 
 class AddRemovePerson(Relation):
@@ -464,13 +482,7 @@ class AddRemovePerson(Relation):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "add or remove one person",
-            _contributions(1),
-            covers_arrival=True,
-            norm_only=(NORMS,),
-            sum_only=(SUMS,),
-        )
+        super().__init__("add or remove one person", **_of_persons(1))
 
 
 class ReplacePerson(Relation):
@@ -481,13 +493,31 @@ class ReplacePerson(Relation):
     """
 
     def __init__(self) -> None:
+        super().__init__("replace one person", **_of_persons(2))
+
+
+class ReplaceLoggedStep(Relation):
+    """One step of a log is replaced: its state, its action, its reward and whether it terminated.
+
+    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
+    Squared norms of contributions that are normalised by row change by 8 at most, see
+    `privrl.continuous.moments`.
+    """
+
+    def __init__(self) -> None:
+        most = math.nextafter(math.sqrt(8), math.inf)
         super().__init__(
-            "replace one person",
-            _contributions(2),
+            "replace one step of a log",
+            {NORMS: [(most,), (-most,)]},
             covers_arrival=True,
             norm_only=(NORMS,),
-            sum_only=(SUMS,),
         )
+
+
+#: One reward of a bandit, in [0, 1], is replaced by any other: a sum changes by at most 1.
+REPLACE_REWARD: Final = Relation(
+    "replace one reward", {"rewards": [(1,), (-1,)]}, covers_arrival=True
+)
 
 
 class PaperStep(Relation):

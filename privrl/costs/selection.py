@@ -44,7 +44,6 @@ N. Papernot and T. Steinke. *Hyperparameter tuning with Rényi differential priv
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,7 +65,7 @@ from privrl.costs.base import (
     pure_ratio,
 )
 from privrl.costs.conversion import DEFAULT_ORDERS, best_log_delta
-from privrl.costs.relations import Relation, check_relation
+from privrl.costs.relations import Relation, check_relation, one_way
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_count, check_orders
 from privrl.numerics.special import FloatArray
@@ -238,16 +237,13 @@ class SelectionCost(PairsCost):
 
 def _check_mutual(relation: Relation) -> None:
     """Check that a relation lists, or covers, the reverse of each of its changes."""
-    for table, vectors in relation.tables:
-        listed = [Counter(vector) for vector in vectors]
-        for vector in vectors:
-            reverse = Counter(-amount for amount in vector)
-            if not any(reverse <= each for each in listed):
-                raise ValueError(
-                    f"trial must have a relation that lists the reverse of each change, got "
-                    f"{shown(relation.name)}, whose table {shown(table)} lacks that of "
-                    f"{shown(vector)}; add it."
-                )
+    if (lacks := one_way(relation)) is not None:
+        table, vector = lacks
+        raise ValueError(
+            f"trial must have a relation that lists the reverse of each change, got "
+            f"{shown(relation.name)}, whose table {shown(table)} lacks that of {shown(vector)}; "
+            "add it."
+        )
 
 
 def _between(values: FloatArray, orders: FloatArray) -> FloatArray:

@@ -11,9 +11,10 @@ module is no part: everybody reaches it without the result.
 The bytes of a pickle hold no model, nor does a file. So copies, pickles and files that are made
 during a trial are marked with its selection when they are made: of all trials, one leaves.
 
-A thread that a candidate starts has no context of the trial, and marks nothing. Classifiers know
-which trial paid for them, and state no cost without its mark. Histograms, networks and models of
-logs do not: make their bytes in the thread of the trial, or return them as they are.
+A thread that a candidate starts has no context of the trial, and some containers hide what they
+hold from the collector: what leaves a trial there has no mark. So each release keeps the name of
+the trial that paid for it, which its accountant has, and without the mark of that trial's selection
+it states no cost and has no file.
 """
 
 import gc
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from privrl.files.fixed import FixedArrays, read_only
 
@@ -34,8 +35,17 @@ CAVEAT: Final = (
     "this is the cost of one trial; it was chosen among several, which cost more: Selected.cost"
 )
 
-#: The attribute that says by which selection something was chosen.
+#: The attributes that say by which selection something was chosen, and which trial paid for it.
 MARK: Final = "_chosen_by"
+TRIAL: Final = "_trial"
+
+_Result = TypeVar("_Result")
+
+
+class TrialName(str):
+    """The name of a trial, which no other has: random, and no part of what was released."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Selection:
     target: Any
     name: str
     candidates: tuple[str, ...]
-    trial: str | None = field(default=None, compare=False, repr=False)
+    trial: TrialName | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +67,12 @@ class MayBeChosen(FixedArrays):
     """The base of frozen dataclasses that a selection can return, and that have files."""
 
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
+    _trial: TrialName | None = field(default=None, kw_only=True, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return marked_state(vars(self))
 
 
-_Result = TypeVar("_Result")
 _now: ContextVar[Selection | None] = ContextVar("_now", default=None)
 
 
@@ -93,6 +103,69 @@ def chosen_by(thing: object) -> Selection | None:
     return found
 
 
+def trial_of(thing: object) -> TrialName | None:
+    """Return the name of the trial that paid for a thing, or for what it was made of."""
+    inside = getattr(thing, "__dict__", {})
+    if TRIAL in inside:
+        return cast("TrialName | None", inside[TRIAL])
+    return _trial_behind(inside.get("accountant"))  # of an agent
+
+
+def _trial_behind(accountant: object) -> TrialName | None:
+    name = getattr(accountant, "trial", None)
+    return name if isinstance(name, TrialName) else None
+
+
+def caveats_of(thing: object) -> list[str]:
+    """Return what a statement of a thing's own cost must say beside it."""
+    return [] if chosen_by(thing) is None and trial_of(thing) is None else [CAVEAT]
+
+
+def paid_by(accountant: object, made: _Result) -> _Result:
+    """Return what was released, which keeps the name of the trial that paid for it, if one did."""
+    return _of_trial(_trial_behind(accountant), made)
+
+
+def _of_trial(trial: TrialName | None, made: _Result) -> _Result:
+    if hasattr(type(made), TRIAL):  # it has files
+        inside = vars(made)
+        inside[TRIAL] = trial
+        if trial is not None:
+            inside.update(_caveats(inside))
+    return made
+
+
+def is_of_trial_now(thing: object) -> bool:
+    """Whether this is the trial that paid for a thing."""
+    by = _now.get()
+    return by is not None and trial_of(thing) == by.trial
+
+
+def selection_of(thing: object, *parts: object) -> Selection | None:
+    """Return the selection whose cost a release and its parts state; None if no trial paid.
+
+    Raises
+    ------
+    ValueError
+        If something was fitted elsewhere: that costs more, and the selection does not know it. Or
+        if it left its trial by itself, as from a thread that the candidate started.
+    """
+    by = chosen_by(thing) or (_now.get() if is_of_trial_now(thing) else None)
+    paid = {trial_of(each) for each in (thing, *parts)}
+    if by is None and paid != {None}:
+        raise ValueError(
+            "a classifier that was fitted in a trial of a selection must be what the selection "
+            "returned, or a part of that: alone it would state what one trial cost."
+        )
+    if by is not None and by.trial is not None and paid != {by.trial}:
+        raise ValueError(
+            "a classifier must have been fitted in the trial that chose it, and charged to "
+            "trial.accountant, to state what it cost; its fit was paid for elsewhere, beside "
+            "Selected.cost."
+        )
+    return by
+
+
 def mark_chosen(result: object, by: Selection) -> None:
     """Mark what a selection returns: models of privrl, and those in whatever holds them."""
     met: dict[int, object] = {}  # with the things themselves, so that no other has their number
@@ -117,7 +190,12 @@ def _mark(thing: object, by: Selection) -> None:
 
 def _with_mark(inside: dict[str, Any], by: Selection) -> dict[str, Any]:
     """Return what a mark changes of attributes."""
-    return {MARK: by} | {name: _with_caveat(inside[name]) for name in _STATED if name in inside}
+    return {MARK: by} | _caveats(inside)
+
+
+def _caveats(inside: dict[str, Any]) -> dict[str, Any]:
+    """Return the statements in attributes, which say that they are of one trial."""
+    return {name: _with_caveat(inside[name]) for name in _STATED if name in inside}
 
 
 def _parts(thing: Any) -> Sequence[object]:
@@ -165,40 +243,31 @@ def _is_plain(kind: type) -> bool:
 
 
 def made_of(source: object, made: Any) -> Any:
-    """Return what was made of a result alone, which is chosen if the result is."""
-    by = chosen_by(source)
+    """Return what was made of a result alone, which is chosen, or of a trial, if the result is."""
+    by, trial = chosen_by(source), trial_of(source)
+    if trial is not None:
+        _of_trial(trial, made)
     if by is not None:
         mark_chosen(made, by)
     return made
 
 
-def check_alone(thing: object) -> None:
-    """Check that a result was not chosen among several.
-
-    Raises
-    ------
-    ValueError
-        If it was.
-    """
-    if chosen_by(thing) is not None:
-        raise ValueError(
-            "a model that was chosen among several must not be saved alone, without what the "
-            "choice cost: publish its numbers with Selected.cost. Files of classifiers alone "
-            "state that."
-        )
-
-
 def check_file(thing: object) -> None:
-    """Check that a file of a result may be made: it is not chosen, and this is no trial.
+    """Check that a file of a result may be made: no selection chose it, or tries it.
 
     Raises
     ------
     ValueError
         If not.
     """
-    check_alone(thing)
     if selection_now() is not None:
         raise ValueError(
             "a model must not be saved during a trial of a selection, whose cost alone its file "
             "would state: return the model from the candidate."
+        )
+    if caveats_of(thing):
+        raise ValueError(
+            "a model that was chosen among several, or released for that in a trial, must not be "
+            "saved alone, without what the choice cost: publish its numbers with Selected.cost. "
+            "Files of classifiers alone state that."
         )

@@ -3,7 +3,7 @@
 import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from privrl.files.shown import shown
@@ -76,6 +76,19 @@ def check_writable(name: str, text: str) -> None:
             f"{name} must be a text that UTF-8 can hold, got {shown(text[:_SHOWN])}; write both "
             "halves of a surrogate pair, or the character itself."
         ) from None
+
+
+def check_page(page: Any, form: str, entries: Collection[str]) -> dict[str, Any]:
+    """Return the data of a page, if it is of a format and has all of its entries, and no others."""
+    if not isinstance(page, dict) or page.get("format") != form:
+        got = page.get("format") if isinstance(page, dict) else type(page).__name__
+        raise ValueError(
+            f"format must be {shown(form)}, got {shown(got)}; what a later privrl wrote, a later "
+            "one reads."
+        )
+    if set(page) != set(entries):
+        raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
+    return page
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

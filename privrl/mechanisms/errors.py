@@ -24,6 +24,7 @@ from privrl.numerics.checks import (
     check_among,
     check_between,
     check_count,
+    check_each,
     check_positive,
     check_positive_array,
 )
@@ -538,12 +539,8 @@ def simplex_variance(p: ArrayLike, weight: float) -> FloatArray:
         If an argument is out of range.
     """
     p = as_floats("p", p)
-    wrong = p[~((p > 0) & (p < 1))]
-    if wrong.size:
-        raise ValueError(
-            f"p must be > 0 and < 1 everywhere, got {wrong.flat[0]!s}; a component at 0 or 1 "
-            "is drawn without noise."
-        )
+    hint = "a component at 0 or 1 is drawn without noise"
+    check_each("p", p, (p > 0) & (p < 1), "> 0 and < 1 everywhere", hint)
     return p * (1 - p) / (check_positive("weight", weight, "larger means less noise") + 1)
 
 
@@ -564,21 +561,12 @@ def _check_prior(name: str, values: ArrayLike, n_cells: int) -> FloatArray:
 def _check_sizes(name: str, values: ArrayLike, hint: str = "") -> FloatArray:
     """Return positive numbers as floats if their squares and inverses are floats."""
     array = check_positive_array(name, values, hint)
-    wrong = array[(array < _LEAST) | (array > 1 / _LEAST)]
-    if wrong.size:
-        raise ValueError(
-            f"{name} must be from {_LEAST:g} to {1 / _LEAST:g} everywhere, got {wrong.flat[0]!s}; "
-            "floats hold the squares of no others."
-        )
-    return array
+    fits, must = (array >= _LEAST) & (array <= 1 / _LEAST), f"from {_LEAST:g} to {1 / _LEAST:g}"
+    return check_each(name, array, fits, f"{must} everywhere", "floats hold no other squares")
 
 
 def _check_failure(failure: ArrayLike) -> FloatArray:
     """Return probabilities as floats if each is strictly between 0 and 1."""
     failure = as_floats("failure", failure)
-    wrong = failure[~((failure > 0) & (failure < 1))]
-    if wrong.size:
-        raise ValueError(
-            f"failure must be > 0 and < 1 everywhere, got {wrong.flat[0]!s}; 0.05 is usual."
-        )
-    return failure
+    fits = (failure > 0) & (failure < 1)
+    return check_each("failure", failure, fits, "> 0 and < 1 everywhere", "0.05 is usual")

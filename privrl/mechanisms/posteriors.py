@@ -22,7 +22,7 @@ from privrl.costs.base import check_delta
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
-from privrl.numerics.checks import check_between, check_count, check_positive_array
+from privrl.numerics.checks import check_between, check_count, check_each, check_positive_array
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, bregman_lgamma
 
@@ -356,9 +356,8 @@ def check_size(
             f"prior must be at least two pseudo-counts, shape (m,), got shape {array.shape}."
         )
     low, high = _PRIORS
-    wrong = array[(array < low) | (array > high)]
-    if wrong.size:
-        raise ValueError(f"prior must be from {low:g} to {high:g} everywhere, got {wrong[0]!s}.")
+    fits = (array >= low) & (array <= high)
+    check_each("prior", array, fits, f"from {low:g} to {high:g} everywhere")
     n, m = check_count("n", n), len(array)
     if not _work(n, m) <= most:
         largest = bisect_right(range(1, n), most, key=lambda each: _work(each, m))

@@ -43,7 +43,7 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import Selection, mark_chosen, tried
+from privrl.files.chosen import Selection, TrialName, mark_chosen, tried
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -121,8 +121,7 @@ class Trial:
         pure = isinstance(self.target, PureDP)
         kind: Any = DiscreteLaplaceMechanism if pure else DiscreteGaussianMechanism
         noise = kind.calibrated(self.part(share), relation=self.accountant.relation)
-        released: FloatArray = noise.release(counts, self.rng, accountant=self.accountant)
-        return released
+        return noise.release(counts, self.rng, accountant=self.accountant)
 
 
 Candidate = Callable[[Trial], tuple[Result, float]]
@@ -156,7 +155,7 @@ def select_private(
     rng : numpy.random.Generator, int or None
         Source of randomness; None is secret.
     accountant : Accountant, optional
-        Charged with the cost of the whole selection before the first trial.
+        Charged with the cost of the whole selection before the first trial; none of a trial.
 
     Returns
     -------
@@ -201,6 +200,10 @@ def select_private(
     40
     """
     named = _check_candidates(candidates)
+    if isinstance(accountant, _TrialAccountant):  # what it chose would state a part of a trial
+        raise ValueError(
+            "accountant must not be that of a trial: give all candidates to one selection."
+        )
     cost, each = plan_selection(target, len(named), trials=trials, relation=relation)
     rng = as_rng(rng)
 
@@ -285,11 +288,11 @@ class _TrialAccountant:
 
     relation: Relation = fixed()
     target: Target = fixed()
-    trial: str = fixed()  # whose budget it is, in a name that no other trial has
+    trial: TrialName = fixed()  # whose budget it is
 
     def __init__(self, relation: Relation, target: Target) -> None:
         self.relation, self.target, self._open = relation, target, True
-        self.trial = secrets.token_hex(16)
+        self.trial = TrialName(secrets.token_hex(16))
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
         self._kept = RdpAccountant(budget=target, orders=_FEW_ORDERS)
 

@@ -36,7 +36,14 @@ from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.files.chosen import MARK, Selection, chosen_by, marked_state, selection_now
+from privrl.files.chosen import (
+    MARK,
+    TrialName,
+    is_of_trial_now,
+    marked_state,
+    paid_by,
+    selection_of,
+)
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
@@ -92,7 +99,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
-    _trial: ClassVar[str | None] = None  # of a selection, whose accountant was charged with the fit
+    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `paid_by`
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -289,8 +296,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         learned = {name: each for name, each in vars(own).items() if name not in parameters}
         for of_before in _OF_BEFORE:
             self.__dict__.pop(of_before, None)
-        self.__dict__.update(learned, _trial=getattr(accountant, "trial", None))
-        return self
+        self.__dict__.update(learned)
+        return paid_by(accountant, self)
 
     def __sklearn_clone__(self) -> Any:
         """Return what `sklearn.base.clone` returns: a copy that is not fitted, and is marked."""
@@ -323,50 +330,22 @@ class SavedClassifier(Saved, Classifier):
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
         """
         check_is_fitted(self, "classes_")
-        by = self._chosen_by_own_trial()
+        by = selection_of(self, *self._begun_by())
         return guarantee_of(self.total_cost_, self._public.target if by is None else by.target)
 
     @property
     def total_cost_(self) -> Cost:
         """The cost of everything in a saved file; of the whole selection, if one chose it."""
-        by = self._chosen_by_own_trial()
+        by = selection_of(self, *self._begun_by())
         return self._own_cost() if by is None else by.cost
-
-    def _chosen_by_own_trial(self) -> Selection | None:
-        """Return the selection that chose it, whose cost covers its fit.
-
-        Raises
-        ------
-        ValueError
-            If it was fitted elsewhere: that costs more, and the selection does not know it. Or if
-            it was fitted in a trial, and left that by itself, as from a thread that it started.
-        """
-        by = chosen_by(self) or self._tried_now()
-        if by is None and not self._was_fitted_in(None):
-            raise ValueError(
-                "a classifier that was fitted in a trial of a selection must be what the selection "
-                "returned, or a part of that: alone it would state what one trial cost."
-            )
-        if by is not None and by.trial is not None and not self._was_fitted_in(by.trial):
-            raise ValueError(
-                "a classifier must have been fitted in the trial that chose it, and charged "
-                "to trial.accountant, to state what it cost; its fit was paid for elsewhere, "
-                "beside Selected.cost."
-            )
-        return by
-
-    def _tried_now(self) -> Selection | None:
-        """Return the selection of which the fit is this trial."""
-        by = selection_now()
-        return by if by is not None and self._trial == by.trial else None
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return state if self._tried_now() is None else marked_state(state)
+        return marked_state(state) if is_of_trial_now(self) else state
 
-    def _was_fitted_in(self, trial: str | None) -> bool:
-        """Whether everything in a saved file was charged to a trial, or nothing to any."""
-        return self._trial == trial
+    def _begun_by(self) -> tuple["SavedClassifier", ...]:
+        """Return the classifiers whose fits a saved file holds beside its own."""
+        return ()
 
     def _own_cost(self) -> Cost:
         """Return the cost of everything in a saved file, but for that of a choice."""
@@ -389,7 +368,7 @@ class SavedClassifier(Saved, Classifier):
             trial that returned it had not paid for it.
         """
         check_is_fitted(self, "classes_")
-        by = self._chosen_by_own_trial()
+        by = selection_of(self, *self._begun_by())
         return self.plain() if by is None else chosen_plain(self.plain(), by)
 
     def plain(self) -> dict[str, Any]:

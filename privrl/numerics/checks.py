@@ -63,11 +63,16 @@ def check_repeats(name: str, value: int) -> int:
 def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArray[np.float64]:
     """Return ``values`` as floats if all of them are > 0 and finite."""
     array = as_floats(name, values)
-    wrong = array[~((array > 0) & np.isfinite(array))]
-    if wrong.size:
-        raise ValueError(
-            f"{name} must be > 0 and finite everywhere, got {wrong.flat[0]!s}{_hint(hint)}."
-        )
+    fits = (array > 0) & np.isfinite(array)
+    return check_each(name, array, fits, "> 0 and finite everywhere", hint)
+
+
+def check_each(
+    name: str, array: NDArray[Any], fits: NDArray[np.bool_], must: str, hint: str = ""
+) -> NDArray[Any]:
+    """Return public numbers if all of them fit; the first one that does not is shown."""
+    if not fits.all():
+        raise ValueError(f"{name} must be {must}, got {array[~fits].flat[0]!s}{_hint(hint)}.")
     return array
 
 
@@ -172,10 +177,7 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
 def check_orders(orders: ArrayLike) -> NDArray[np.float64]:
     """Return Rényi orders as floats if all of them are > 1 and finite."""
     array = as_floats("orders", orders)
-    wrong = array[~((array > 1) & np.isfinite(array))]
-    if wrong.size:
-        raise ValueError(f"orders must be > 1 and finite, got {wrong.flat[0]!s}.")
-    return array
+    return check_each("orders", array, (array > 1) & np.isfinite(array), "> 1 and finite")
 
 
 def check_truth(name: str, value: object) -> bool:

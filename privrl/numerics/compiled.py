@@ -50,5 +50,4 @@ class Compiled(Generic[Given, Returned]):
             kernels = import_module("privrl.numerics.kernels")
         except ImportError:  # no numba, or none for this NumPy
             return self._plain
-        quick: Callable[Given, Returned | None] = getattr(kernels, self._twin)
-        return quick
+        return getattr(kernels, self._twin)

@@ -325,13 +325,12 @@ def binned(
     logs: FloatArray, probs: FloatArray, pairs: IntArray, n_bins: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the masses that `privrl.mechanisms.certificate` moves to the ends of bins."""
-    masses: tuple[FloatArray, FloatArray] = _bin_losses(
+    return _bin_losses(
         np.ascontiguousarray(logs),
         np.ascontiguousarray(probs),
         np.ascontiguousarray(pairs, np.int64),
         n_bins,
     )
-    return masses
 
 
 @_compiled(

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl.numerics.checks import check_positive_array
+from privrl.numerics.checks import check_each, check_positive_array
 from privrl.numerics.scipy_lazily import special
 
 FloatArray = NDArray[np.float64]
@@ -60,9 +60,7 @@ def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
     non-negative, so nothing cancels.
     """
     a, t = np.broadcast_arrays(check_positive_array("a", a), np.asarray(t, np.float64))
-    wrong = t[~((a + t > 0) & np.isfinite(t))]
-    if wrong.size:
-        raise ValueError(f"t must be > -a and finite everywhere, got {wrong.flat[0]!s}.")
+    check_each("t", t, (a + t > 0) & np.isfinite(t), "> -a and finite everywhere")
     shape, a, t = a.shape, a.ravel(), t.ravel()
     low, vast = np.minimum(a, a + t) < _SHIFT, t > _VAST
     total = np.empty_like(a)

@@ -59,8 +59,7 @@ class Behaviour:
         """Return the variance of the popularity of the actions taken in a state, shape (S,)."""
         chances = self.chances
         mean = (chances**2).sum(axis=1)
-        spread: FloatArray = (chances * (chances - mean[:, None]) ** 2).sum(axis=1)
-        return spread
+        return (chances * (chances - mean[:, None]) ** 2).sum(axis=1)
 
 
 def counted_steps(part: Log, most: int) -> BoolArray:
@@ -71,8 +70,7 @@ def counted_steps(part: Log, most: int) -> BoolArray:
     """
     begin = part.episode_starts[part.person_starts]
     number = np.arange(part.n_steps) - np.repeat(begin[:-1], np.diff(begin))
-    counted: BoolArray = number < most
-    return counted
+    return number < most
 
 
 def usual_steps(facts: LogFacts) -> int:
@@ -209,8 +207,7 @@ def _leaders(
     def fit(expected: FloatArray) -> FloatArray:
         # Laplace noise, and chance beside it: with tails that are no shorter than either's.
         scale = np.sqrt((noise**2 + np.maximum(expected, 0.5)) / 2)[:, None]
-        law: FloatArray = -np.abs(table - expected[:, None]) / scale - np.log(scale)
-        return law
+        return -np.abs(table - expected[:, None]) / scale - np.log(scale)
 
     score = np.empty((BEHAVIOUR.points, *table.shape))
     for k in range(BEHAVIOUR.points):
@@ -246,5 +243,4 @@ def positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
     if noisy.var() > variance.mean() + prior:
         prior = float(noisy.var() - variance.mean())
     smooth = mean + (noisy - mean) * prior / (prior + variance)
-    amounts: FloatArray = np.maximum(smooth, 0.02 * mean)
-    return amounts
+    return np.maximum(smooth, 0.02 * mean)

@@ -184,8 +184,7 @@ def _counted(part: Log, bound: float = np.inf) -> BoolArray:
     so_far = np.cumsum(part.is_first)
     begin = part.episode_starts[part.person_starts]
     before = np.append(0, so_far)[begin[:-1]]
-    counted: BoolArray = part.is_first & (so_far - np.repeat(before, np.diff(begin)) <= bound)
-    return counted
+    return part.is_first & (so_far - np.repeat(before, np.diff(begin)) <= bound)
 
 
 def _mean_size(stream: PersonStream, log: LogSpace, facts: LogFacts) -> float:
@@ -358,8 +357,7 @@ def largest_of(numbers: IntArray) -> FloatArray:
     """Return the mean of the largest of several independent normal numbers."""
     points = np.linspace(-9.0, 9.0, 1801)
     below = special.ndtr(points) ** np.maximum(numbers, 1)[:, None]
-    mean: FloatArray = points[-1] - np.trapezoid(below, points, axis=1)
-    return mean
+    return points[-1] - np.trapezoid(below, points, axis=1)
 
 
 def by_outcome(counts: ReleasedCounts, rows: FloatArray) -> FloatArray:
@@ -379,8 +377,7 @@ def of_rows(counts: ReleasedCounts, rows: FloatArray, worth: FloatArray) -> Floa
     beyond = (worth - (rows * worth).sum(axis=-1, keepdims=True)) ** 2
     by_chance = (rows * beyond).sum(axis=-1) / often
     by_noise = (beyond * (rows > 0)).sum(axis=-1) * (counts.noise[0] / often) ** 2
-    variance: FloatArray = by_chance + by_noise
-    return variance
+    return by_chance + by_noise
 
 
 def of_rewards(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
@@ -390,5 +387,4 @@ def of_rewards(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
     if low == high:
         return np.zeros(often.shape)
     by_noise = ((counts.grid - counts.grid.mean()) ** 2).sum() * (counts.noise[1] / often) ** 2
-    variance: FloatArray = by_noise + (high - low) ** 2 / 12 / often
-    return variance
+    return by_noise + (high - low) ** 2 / 12 / often

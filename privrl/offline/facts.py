@@ -177,8 +177,7 @@ def _fractions(noisy: FloatArray, noise: float) -> FloatArray:
     number = len(noisy)
     middle, prior = (0.5, 1 / 12) if number == 1 else (1 / number, (number - 1) / number**2 / 3)
     parts = np.clip(middle + (noisy - middle) * prior / (prior + noise**2), 0.0, 1.0)
-    shown: FloatArray = parts / max(1.0, parts.sum())
-    return shown
+    return parts / max(1.0, parts.sum())
 
 
 def _between(value: float, low: float, high: float) -> float:

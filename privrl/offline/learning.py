@@ -26,7 +26,7 @@ from privrl.offline.popularity import Look, Other, Popularity, Skew, returns_ahe
 from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
-Kind = Literal["behaviour", "vote", "rounds", "popular"]
+Kind = Literal["behaviour", "vote", "rounds", "popular", "counts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,12 @@ class Learned:
 
     Attributes
     ----------
-    action : array of int, shape (S,)
+    action : array of int, shape (S,) or, of kind "counts", (H, S)
         What to do in each state; -1 for the behaviour policy.
-    kind : "behaviour", "vote", "rounds" or "popular"
+    kind : "behaviour", "vote", "rounds", "popular" or "counts"
         How it was made.
     values : array, shape (S,)
-        The values that the last table was summed under.
+        The values that the last table was summed under; NaN where there is none.
     allowed : array of bool, shape (S, A)
         Between which actions it chose.
     signal : float
@@ -546,8 +546,7 @@ class _Learner:
             prior = (0.7 * even) ** 2
             cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
             cells = np.maximum(cells, 0.15 * even)
-        visits: FloatArray = np.where(allowed, cells * factor, 1.0)
-        return visits
+        return np.where(allowed, cells * factor, 1.0)
 
 
 def _farthest(amounts: FloatArray) -> float:

@@ -13,6 +13,7 @@ from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
+from privrl.files.chosen import paid_by
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray
@@ -95,7 +96,7 @@ def fit_model(
     check_model(log, states, actions)
     with paid_stream(log, cost, rng, accountant) as stream:
         tables, said = _released(stream, log, allowed, chances)
-        return Released(
+        made = Released(
             **tables,
             statement=statement_of(
                 cost,
@@ -109,6 +110,7 @@ def fit_model(
             state_names=states,
             action_names=actions,
         )
+        return paid_by(accountant, made)
 
 
 def _released(
@@ -148,8 +150,7 @@ def _estimated(visits: FloatArray, noise: float, shown: BoolArray) -> FloatArray
     """Return chances of actions from noisy visits, none of which is zero where it is allowed."""
     chances = estimated_behaviour(visits, noise, shown).chances
     floored = np.where(shown, np.maximum(chances, _RARE), 0.0)
-    rows: FloatArray = floored / floored.sum(axis=1, keepdims=True)
-    return rows
+    return floored / floored.sum(axis=1, keepdims=True)
 
 
 def _with_outcomes(chances: FloatArray, n_states: int) -> FloatArray:
@@ -203,24 +204,14 @@ def _of_counts(
     """Return the model, its outcomes, deviations, and how often each action was taken."""
     belief = belief_of(counts, log.most_steps)
     rows, reward, known = belief.likely()
-    n_states, n_actions = known.shape
-    names = log.outcomes or (_OVER,)
-    size = n_states + len(names) + 1
-    transition = np.zeros((size, n_actions, size))
     rows = by_outcome(counts, rows)
-    transition[:n_states, :, :-1] = rows
-    transition[:n_states, :, -1] = ~known
-    transition[:n_states] /= transition[:n_states].sum(axis=-1, keepdims=True)
-    for state in range(n_states, size):
-        transition[state, :, state] = 1.0
-    paid = np.zeros((size, n_actions))
+    with_unknown = np.concatenate([rows, ~known[..., None]], axis=-1)
     least = min(log.reward_range[0], 0.0) * log.most_steps
-    paid[:n_states] = np.where(known, reward, least)
-    mdp = TabularMDP(transition, paid, _starts(counts.start, size), log.most_steps)
-    deviation = np.zeros((size, n_actions))
-    deviation[:n_states] = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
+    mdp = _with_ends(log, with_unknown, np.where(known, reward, least), counts.start)
+    deviation = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
     shown = counts.transition * (rows[..., : counts.transition.shape[-1]] > 0)
-    return mdp, (*names, UNKNOWN), deviation, np.maximum(shown.sum(axis=-1), 0.0)
+    often = np.maximum(shown.sum(axis=-1), 0.0)
+    return mdp, (*(log.outcomes or (_OVER,)), UNKNOWN), _padded(deviation, mdp.n_states), often
 
 
 def _left_by_noise(
@@ -232,34 +223,35 @@ def _left_by_noise(
     ahead = ahead[:-1].copy()
     ahead[n_states:] = log.outcome_rewards or 0.0  # what is paid for them is worth that
     variance = of_rows(counts, rows, ahead) + of_rewards(log, counts)
-    deviation: FloatArray = np.sqrt(variance)
-    return deviation
-
-
-def _starts(counts: FloatArray, size: int) -> FloatArray:
-    start = np.zeros(size)
-    start[: len(counts)] = np.maximum(counts, 0.0)
-    if start.sum() <= 0:
-        start[: len(counts)] = 1.0
-    return start / start.sum()
+    return np.sqrt(variance)
 
 
 def _of_endings(log: LogSpace, endings: Endings) -> tuple[TabularMDP, tuple[str, ...], FloatArray]:
-    n_states, n_actions, n_outcomes = endings.ends.shape
-    size = n_states + n_outcomes
-    transition = np.zeros((size, n_actions, size))
     going = 1 - endings.ends.sum(axis=-1)
-    transition[:n_states, :, :n_states] = going[..., None] * endings.following[:, None]
-    transition[:n_states, :, n_states:] = endings.ends
-    transition[:n_states] /= transition[:n_states].sum(axis=-1, keepdims=True)
-    for state in range(n_states, size):
-        transition[state, :, state] = 1.0
-    reward = np.zeros((size, n_actions))
-    reward[:n_states] = endings.reward + endings.ends @ np.array(log.outcome_rewards)
-    deviation = np.zeros((size, n_actions))
-    deviation[:n_states] = endings.deviation
-    mdp = TabularMDP(transition, reward, _starts(endings.start, size), log.most_steps)
-    return mdp, log.outcomes, deviation
+    onwards = going[..., None] * endings.following[:, None]
+    rows = np.concatenate([onwards, endings.ends], axis=-1)
+    reward = endings.reward + endings.ends @ np.array(log.outcome_rewards)
+    mdp = _with_ends(log, rows, reward, endings.start)
+    return mdp, log.outcomes, _padded(endings.deviation, mdp.n_states)
+
+
+def _with_ends(
+    log: LogSpace, rows: FloatArray, reward: FloatArray, started: FloatArray
+) -> TabularMDP:
+    """Return the model of rows, shape (S, A, size): states from S on are ends, which stay."""
+    n_states, n_actions, size = rows.shape
+    ends = np.arange(n_states, size)
+    transition = np.zeros((size, n_actions, size))
+    transition[:n_states] = rows / rows.sum(axis=-1, keepdims=True)
+    transition[ends, :, ends] = 1.0
+    start = np.maximum(started, 0.0)
+    start = np.pad(start if start.sum() > 0 else np.ones(n_states), (0, len(ends)))
+    return TabularMDP(transition, _padded(reward, size), start / start.sum(), log.most_steps)
+
+
+def _padded(values: FloatArray, size: int) -> FloatArray:
+    """Return values of states and actions, and 0 for ends."""
+    return np.pad(values, ((0, size - len(values)), (0, 0)))
 
 
 def _plain(values: Sequence[float]) -> list[float]:

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final, Literal, NoReturn, Protocol
+from typing import Final, Literal, NoReturn
 
 import numpy as np
 
@@ -91,19 +91,6 @@ Adds = Callable[[Log, FloatArray], Added]
 """From a part of a log, and what each of its persons has left of 1, to what they add."""
 
 
-class Budgets(Protocol):
-    """The budgets of all persons of a log, wherever they are."""
-
-    def pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        """Return the sums of what persons add, in grains, and take from them what it costs."""
-
-
-def budgets_of(log: Log | PartitionedLog, size: Size) -> Budgets:
-    """Return full budgets for all persons of a log."""
-    check_is("log", log, Log, PartitionedLog)
-    return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
-
-
 class _Here:
     """Budgets of persons whose log is in memory."""
 
@@ -113,6 +100,7 @@ class _Here:
         self._size, self._left = size, [full(part, size) for part in self._parts]
 
     def pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        """Return the sums of what persons add, in grains, and take from them what it costs."""
         total, still = np.zeros(n_cells), []
         for part, left in zip(self._parts, self._left, strict=True):
             sums, rest = pay(part, left, adds, n_cells, self._size)
@@ -148,9 +136,14 @@ class _Partitioned:
         return self._log.result(sums[0])
 
 
+def budgets_of(log: Log | PartitionedLog, size: Size) -> _Here | _Partitioned:
+    """Return full budgets for all persons of a log, wherever they are."""
+    check_is("log", log, Log, PartitionedLog)
+    return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
+
+
 def _together(*tables: FloatArray) -> FloatArray:
-    total: FloatArray = np.sum(tables, axis=0)
-    return total
+    return np.sum(tables, axis=0)
 
 
 def full(log: Log, size: Size) -> FloatArray:
@@ -211,8 +204,7 @@ def _check_places(person: IntArray, cell: IntArray, n_persons: int, n_cells: int
 
 
 def _summed(places: IntArray, amounts: FloatArray, size: int) -> FloatArray:
-    sums: FloatArray = np.bincount(places, amounts, size).astype(np.float64, copy=False)
-    return sums
+    return np.bincount(places, amounts, size).astype(np.float64, copy=False)
 
 
 _RELATIONS: Final = (AddRemovePerson, ReplacePerson)  # a subclass may list other changes
@@ -354,8 +346,7 @@ class PersonStream:
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * BUDGET).reshape(allowed.shape)
             if not isinstance(self.cost, LaplaceCost):
-                best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
-                return best
+                return np.where(allowed, scores + known, -np.inf).argmax(axis=1)
             whole: IntArray = scores.astype(np.int64) + known
             return permute_and_flip(whole, allowed, self.cost.scale * BUDGET, rng)
 
@@ -404,8 +395,7 @@ class PersonStream:
                 noise = gaussian_on_grid(sigma * BUDGET, data.shape, rng)
             case _:
                 return data
-        noisy: FloatArray = data + noise / BUDGET
-        return noisy
+        return data + noise / BUDGET
 
 
 _REFUSALS: Final = (ValueError, TypeError, OSError)  # of what is public: nothing is charged then

@@ -20,7 +20,7 @@ from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
-from privrl.files.chosen import MayBeChosen
+from privrl.files.chosen import MayBeChosen, paid_by
 from privrl.files.fixed import own_arrays
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
@@ -38,7 +38,7 @@ from privrl.offline.counts import (
 )
 from privrl.offline.design import FACTS
 from privrl.offline.facts import Estimate, LogFacts, Task, release_facts
-from privrl.offline.learning import learn
+from privrl.offline.learning import Kind, Learned, learn
 from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
 
@@ -91,7 +91,7 @@ class LoggedPolicy(MayBeChosen, InHtml):
     """
 
     action: IntArray
-    kind: Literal["behaviour", "popular", "vote", "rounds", "counts"]
+    kind: Kind
     values: FloatArray
     allowed: BoolArray
     facts: LogFacts
@@ -159,14 +159,14 @@ def fit_policy(
     with paid_stream(log, cost, rng, accountant) as stream:
         facts = release_facts(stream, log)
         if discount == 1 and counts_show(stream, log, facts, allowed):
-            policy = _by_counts(log, stream, facts, allowed)
+            learned = _by_counts(log, stream, facts, allowed)
         elif not stream.sums:
-            policy = _nothing(log, stream, facts, allowed)
+            learned = _nothing(log, facts, allowed)
         else:
             task = Task(stream, log, facts, discount, allowed, chances)
             learned = learn(task, log, balanced=uniform)
-            policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
-    return replace(policy, randomness=randomness_of(rng))
+        policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+    return paid_by(accountant, replace(policy, randomness=randomness_of(rng)))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
@@ -205,7 +205,7 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
 
 def _by_counts(
     log: LogSpace, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
-) -> LoggedPolicy:
+) -> Learned:
     """Plan for released counts, pessimistically where they show nothing."""
     counts = release_counts(stream, log, facts, 1 - FACTS.share)
     belief = belief_of(counts, log.most_steps, allowed)
@@ -213,17 +213,8 @@ def _by_counts(
     action = belief.mean_plan(_rarity(log, counts).T[:, None])[0]
     # Where nothing is known an action that is not there may be as good as any.
     action = np.where(allowed[np.arange(log.n_states), action], action, -1)
-    return LoggedPolicy(
-        value=value_in_counts(log, counts, belief, action),
-        action=action,
-        kind="counts",
-        values=np.full(log.n_states, np.nan),
-        allowed=allowed,
-        facts=facts,
-        signal=math.inf,
-        cost=stream.cost,
-        unit=log.unit,
-    )
+    value = value_in_counts(log, counts, belief, action)
+    return Learned(action, "counts", _no_values(log), allowed, math.inf, value)
 
 
 def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
@@ -236,22 +227,14 @@ def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
     often = np.maximum(counts.transition.sum(axis=-1), max(1.0, counts.noise[0]))
     error = 1 / np.sqrt(often)
     beyond = np.maximum(error - math.sqrt(2) * error.min(axis=1, keepdims=True), 0.0)
-    penalty: FloatArray = _RARITY * (high - low) * beyond
-    return penalty
+    return _RARITY * (high - low) * beyond
 
 
-def _nothing(
-    log: LogSpace, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
-) -> LoggedPolicy:
-    shape = log.n_states, log.n_actions
-    return LoggedPolicy(
-        value=facts.done,
-        action=np.full(log.n_states, -1, np.intp),
-        kind="behaviour",
-        values=np.full(log.n_states, np.nan),
-        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
-        facts=facts,
-        signal=0.0,
-        cost=stream.cost,
-        unit=log.unit,
-    )
+def _nothing(log: LogSpace, facts: LogFacts, allowed: BoolArray | None) -> Learned:
+    allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
+    action = np.full(log.n_states, -1, np.intp)
+    return Learned(action, "behaviour", _no_values(log), allowed, 0.0, facts.done)
+
+
+def _no_values(log: LogSpace) -> FloatArray:
+    return np.full(log.n_states, np.nan)

@@ -157,8 +157,7 @@ class Popularity:
             behaviour = self._behaviour(table, look.noise * float(np.sqrt(weight)))
         popularity = np.where(self._allowed, behaviour.popularity(), -np.inf)
         clear = (popularity.max(axis=1) > 0) | (self._allowed.sum(axis=1) == 1)
-        best: IntArray = np.where(clear, popularity.argmax(axis=1), -1)
-        return best
+        return np.where(clear, popularity.argmax(axis=1), -1)
 
     def _behaviour(self, table: FloatArray, noise: float) -> Behaviour:
         if self._task.chances is None:

@@ -21,11 +21,11 @@ from privrl.envs.released import (
     privacy_statement,
     unit_in_words,
 )
-from privrl.files.chosen import MayBeChosen, check_alone, check_file, made_of
+from privrl.files.chosen import MayBeChosen, check_file, made_of
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.html import InHtml
-from privrl.files.plain import listed, parse_json
+from privrl.files.plain import check_page, listed, parse_json
 from privrl.files.sharing import Verdict, check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
@@ -150,15 +150,14 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
         Raises
         ------
         ValueError
-            If it was made with another one, or without privacy, or was chosen among several.
+            If it was made with another one, or without privacy.
         """
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
                 f"{shown(epsilon)}, {shown(delta)} and {shown(order)} for {shown(policy.cost)}."
             )
-        check_alone(policy)
-        return cls(
+        made = cls(
             action=policy.action,
             n_actions=policy.allowed.shape[1],
             kind=policy.kind,
@@ -178,6 +177,8 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
             action_names=action_names,
             outcomes=outcomes,
         )
+        released: Self = made_of(policy, made)
+        return released
 
     @classmethod
     def of_model(cls, released: Released, *, discount: float = 1.0) -> Self:
@@ -192,8 +193,7 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
             action_names=released.action_names,
             value=value,
         )
-        policy: Self = made_of(released, made)
-        return policy
+        return made_of(released, made)
 
     @property
     def is_by_step(self) -> bool:
@@ -280,13 +280,7 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Return the policy that plain data describe; raise ValueError if they describe none."""
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            got = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise ValueError(
-                f"format must be {_FORMAT!r}, got {shown(got)}; what a later privrl wrote, a later "
-                "one reads."
-            )
-        _check_entries("entries", data, _ENTRIES)
+        data = check_page(data, _FORMAT, _ENTRIES)
         kind, states, horizon = data["kind"], data["states"], data["horizon"]
         by_step = kind in _BY_STEP
         if by_step != (horizon is not None):

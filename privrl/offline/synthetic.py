@@ -159,8 +159,7 @@ def synthetic_log(model: Released, space: LogSpace, persons: int, rng: np.random
     def drawn(table: TransitionRows, row: Any) -> IntArray:
         draws = rng.random(len(row))
         table.keep_below_one(draws)
-        found: IntArray = table.next_state[table.entries(row + draws)]
-        return found
+        return table.next_state[table.entries(row + draws)]
 
     state = drawn(rows, np.full(n_episodes, rows.start_row))
     who, steps = np.arange(n_episodes), []

@@ -370,6 +370,14 @@ class PaidOnce(PaidSampler):
         """The cost of all updates before the first one, which pays; None from then on."""
         return None if self._done else self._cost
 
+    def _check_left(self, planned: str, updates: int) -> None:
+        """Check that not all updates were made that an argument has planned."""
+        if self._done == updates:
+            raise ValueError(
+                f"{planned} must cover all that are made, got {updates}, and they are used up; "
+                "plan for as many as the schedule has."
+            )
+
 
 Paid = TypeVar("Paid", bound=PaidSampler)
 

@@ -176,7 +176,7 @@ class BufferedFactorisation(FixedArrays):
 
     @cached_property
     def rounding(self) -> float:
-        """See `privrl.samplers.factorisations.Factors.rounding`.
+        """See `privrl.samplers.factorisations.Factorisation.rounding`.
 
         In a step a buffer is multiplied and added to, off by less than four roundings of its
         largest value, which is that of its deviation. Errors are filtered as noise is: the
@@ -208,8 +208,7 @@ def last_row(coefficients: FloatArray) -> FloatArray:
 
     With it all columns have the norm of the first.
     """
-    row: FloatArray = np.sqrt(np.cumsum(coefficients[::-1] ** 2))
-    return row
+    return np.sqrt(np.cumsum(coefficients[::-1] ** 2))
 
 
 def last_shares(coefficients: FloatArray, row: FloatArray) -> FloatArray:

@@ -4,9 +4,10 @@ After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,13 +39,8 @@ class SingleDraw:
         return self.probabilities
 
 
-class Solve(Protocol):
-    """Calibrates a mechanism, given the one of its two numbers that is not solved for."""
-
-    def __call__(
-        self, *, weight: float | None = None, alpha: float | None = None
-    ) -> DirichletMechanism:
-        """Return the mechanism."""
+Solve = Callable[..., DirichletMechanism]
+"""Calibrates a mechanism, given its ``weight`` or its ``alpha``: the one that is not solved for."""
 
 
 class DirichletSampler(PaidSampler, ABC):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -64,51 +64,6 @@ class LocalNoise:
     def __init__(self, users: Sequence[int]) -> None:
         checked = tuple(check_count("users", number, least=0) for number in users)
         object.__setattr__(self, "users", checked)
-
-
-class Noise(Protocol):
-    """The noise in the sums of one stream, from one to the next."""
-
-    def next(self, rng: np.random.Generator) -> FloatArray:
-        """Return a new table: the noise in the next sum, in whole grains."""
-
-
-class Factors(Protocol):
-    """What a stream needs of a factorisation ``A = B C``."""
-
-    @property
-    def updates(self) -> int:
-        """How many sums there are."""
-
-    @property
-    def column_norm(self) -> float:
-        """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
-
-    @property
-    def deviations(self) -> FloatArray:
-        """Standard deviation of the noise in each sum, shape (n,), per unit of one record's."""
-
-    @property
-    def fresh(self) -> FloatArray:
-        """The diagonal of B, shape (n,): how loud the fresh noise in each sum is."""
-
-    @property
-    def rounding(self) -> float:
-        """What rounding adds to the distance of neighbours, see `privrl.samplers.NoisyCounts`.
-
-        At the most, for each cell that they differ in, in deviations of the noise.
-        """
-
-    @property
-    def left(self) -> FloatArray:
-        """The factor B."""
-
-    @property
-    def right(self) -> FloatArray:
-        """The factor C."""
-
-    def noise(self, innovations: Innovations) -> Noise:
-        """Return the noise of a stream of sums, made of its fresh noises."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +121,9 @@ class Factorisation(FixedArrays):
 
     @cached_property
     def rounding(self) -> float:
-        """See `Factors.rounding`.
+        """What rounding adds to the distance of neighbours, see `privrl.samplers.NoisyCounts`.
+
+        At the most, for each cell that they differ in, in deviations of the noise.
 
         A mixture of n terms is off by less than ``3n + 8`` roundings of the norms of both
         factors: coefficients by n, or 2n, their product by n (Higham, *Accuracy and stability of
@@ -228,8 +185,7 @@ class Mixed:
             mixture = mixture + _product(recent, np.array(self._recent))[0]
         (fresh,) = self._innovations.draw(self._factors.fresh[now], rng)
         self._recent.append(fresh)
-        noise: FloatArray = np.rint(mixture) + fresh
-        return noise
+        return np.rint(mixture) + fresh
 
     def _begin_block(self, rng: np.random.Generator) -> None:
         block = slice(self._done, self._done + _MIXED_AT_ONCE)
@@ -257,6 +213,9 @@ def _product(mixture: FloatArray, drawn: FloatArray) -> FloatArray:
         part = slice(start, start + at_once)
         result[:, part] = mixture @ columns[:, part]
     return result.reshape(len(mixture), *drawn.shape[1:])
+
+
+Factors = Factorisation | BufferedFactorisation
 
 
 @lru_cache(maxsize=16)

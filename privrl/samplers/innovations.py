@@ -4,7 +4,7 @@ Everything that a stream adds to its sums is a whole number of *grains*, a power
 noise in a sum is drawn exactly (`privrl.numerics.discrete_gaussian`). The rest is a mixture of
 earlier noise, computed in floating point and rounded to whole grains.
 Given the releases, a neighbour shifts the fresh noise by the shift of the mixture, to which
-rounding adds at most `Factors.rounding`; the noise is larger by that amount, see the notes of
+rounding adds at most `Factorisation.rounding`; the noise is larger by that amount, see the notes of
 `privrl.samplers.NoisyCounts`.
 """
 

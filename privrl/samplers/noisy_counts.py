@@ -35,7 +35,8 @@ from privrl.numerics.checks import check_finite, check_positive, check_rng, plai
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidOnce, PaidSampler, check_batch, frozen, lead
-from privrl.samplers.factorisations import FactorisationName, LocalNoise, Noise, factorise
+from privrl.samplers.buffered import Buffers
+from privrl.samplers.factorisations import FactorisationName, LocalNoise, Mixed, factorise
 from privrl.samplers.innovations import LARGEST_DEVIATION, Innovations
 
 DEFAULT_THRESHOLD = 1.5  # deviations
@@ -124,9 +125,9 @@ class NoisyCounts(PaidOnce):
     Notes
     -----
     Noise is discrete, on a grid, and the guarantee includes rounding: rounding can move neighbours
-    farther apart by `Factors.rounding` times the root of the number of cells, and the noise is
-    larger by that amount, a part in a million or so. See docs/finite-precision.md. Noise of which
-    rounding would take a sixteenth is refused.
+    farther apart by `Factorisation.rounding` times the root of the number of cells, and the noise
+    is larger by that amount, a part in a million or so. See docs/finite-precision.md. Noise of
+    which rounding would take a sixteenth is refused.
 
     The batches may depend on earlier releases, as an agent's do. Their counts are whole, or other
     multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record changes them
@@ -171,7 +172,7 @@ class NoisyCounts(PaidOnce):
         super()._forget()
         self._total: FloatArray | None = None
         self._grain: FloatArray | None = None
-        self._noise: Noise | None = None
+        self._noise: Mixed | Buffers | None = None
 
     def begin_again(self) -> None:
         """Make the noise of the stream, which a checkpoint then puts back."""
@@ -232,11 +233,7 @@ class NoisyCounts(PaidOnce):
             if a batch has counts but no planned users.
         """
         self.check_usable()
-        if self._done == self.updates:
-            raise ValueError(
-                f"updates must cover all that are made, got {self.updates}, and they are used "
-                "up; plan for as many as the schedule has."
-            )
+        self._check_left("updates", self.updates)
         before, past = (None, ()) if self._total is None else (self._total.shape, (self._total,))
         if (
             self._loops is not None

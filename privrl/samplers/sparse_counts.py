@@ -196,11 +196,7 @@ class SparseCounts(PaidOnce):
             self-loops are damped and the shape is not that of a table of transitions.
         """
         self.check_usable()
-        if self._done == self.updates:
-            raise ValueError(
-                f"releases must cover all updates that are made, got {self.updates}, and they are "
-                "used up; plan for as many as the schedule has."
-            )
+        self._check_left("releases", self.updates)
         before = None if self._waiting is None else self._waiting.shape
         if not isinstance(counts, Cells):
             check_batch(counts, (), before)
@@ -345,8 +341,7 @@ def _are_in(places: IntArray, others: IntArray) -> BoolArray:
     """Return which places are among others; both are sorted."""
     at = np.searchsorted(others, places)
     at[at == len(others)] = 0
-    found: BoolArray = others[at] == places if len(others) else np.zeros(len(places), np.bool_)
-    return found
+    return others[at] == places if len(others) else np.zeros(len(places), np.bool_)
 
 
 def _above(

@@ -8,9 +8,10 @@ import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents.bandits import REPLACE_REWARD, _ArmSums, divergence, gaps, regret_constant
+from privrl.agents.bandits import _ArmSums, divergence, gaps, regret_constant
 from privrl.agents.bandits import imed as played
 from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import REPLACE_REWARD
 from privrl.envs import TabularMDP, riverswim
 from privrl.samplers.base import draw
 

@@ -599,6 +599,27 @@ def test_a_reward_model_that_adds_more_than_one_unit_is_refused() -> None:
     assert agent.draws == 0
 
 
+class Signed(HatRewards):
+    """A model of a user's that adds one unit for each step, which may be below 0."""
+
+    def encode(self, *given: Any) -> Any:
+        return -super().encode(*given)
+
+    def encode_counts(self, *given: Any) -> Any:
+        return -super().encode_counts(*given)
+
+
+def test_a_reward_model_that_adds_amounts_below_zero_is_refused() -> None:
+    """From one unit to minus one is twice as far as from one cell to another."""
+    agent, wrong = learner(rewards=Signed(noisy("rewards"))), "no amount below 0"
+    with pytest.raises(ValueError, match=wrong):
+        agent.observe_counts(ONES, ON_ACTION)
+    agent.observe(Transition(0, 0, 0.5, 1))
+    with pytest.raises(ValueError, match=wrong):
+        agent.begin_episode(0)
+    assert agent.draws == 0
+
+
 def test_arriving_where_episodes_end_is_told_as_over() -> None:
     """Where counts of states are told, some of which end an episode."""
     told = []

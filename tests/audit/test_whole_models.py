@@ -47,7 +47,7 @@ def test_an_eighth_of_the_noise_shows_in_all_three(name: str) -> None:
     assert seen.violated
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @each_model
 def test_five_percent_too_little_noise_is_found(name: str) -> None:
     law, _, _ = audit_model(name, runs=160, less=0.05)

@@ -13,7 +13,8 @@ from continuous_worlds import MIXED, SCHEMA
 from made import Episode
 
 from privrl.continuous import ContinuousLog, ContinuousSchema, Number, fit_continuous_model
-from privrl.continuous.moments import GRAINS, ReplaceLoggedStep, sensitivity, sums_by_row
+from privrl.continuous.moments import GRAINS, by_row, sensitivity
+from privrl.costs.relations import ReplaceLoggedStep
 
 FIELDS = ("state", "action", "next_state", "reward", "terminated", "offsets")
 
@@ -154,7 +155,7 @@ def test_a_step_that_terminated_or_not_changes_its_own_row_alone() -> None:
         norms = []
         for log in (before, after):
             rows = np.concatenate([log.state, ~log.terminated[:, None]], axis=1)
-            norms.append(sums_by_row(rows, 1.0) / GRAINS)
+            norms.append(by_row(rows, 1.0) / GRAINS)
         assert np.linalg.norm(norms[1] - norms[0]) <= sensitivity(relation)
 
 

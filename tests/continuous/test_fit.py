@@ -295,6 +295,7 @@ def test_a_pendulum_is_swung_up(private: bool) -> None:
     assert task.mean_return(plan_continuous(model).act, np.random.default_rng(7)) > -160
 
 
+@pytest.mark.slow
 def test_many_dimensions_are_planned_by_features() -> None:
     task = regulator(8)
     log = task.log(2000, np.random.default_rng(1))

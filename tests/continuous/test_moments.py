@@ -21,12 +21,11 @@ from privrl.continuous.moments import (
     GRAINS,
     MomentsMechanism,
     MomentStream,
-    ReplaceLoggedStep,
     sensitivity,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.costs import Relation, ReplaceRecord
-from privrl.costs.relations import NORMS, AddRemovePerson, ReplacePerson
+from privrl.costs.relations import NORMS, AddRemovePerson, ReplaceLoggedStep, ReplacePerson
 
 RELATIONS = [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()]
 

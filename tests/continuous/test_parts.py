@@ -21,8 +21,7 @@ from privrl.continuous import (
     fit_continuous_model,
     read_continuous_log,
 )
-from privrl.continuous.moments import ReplaceLoggedStep
-from privrl.costs.relations import AddRemovePerson, ReplacePerson
+from privrl.costs.relations import AddRemovePerson, ReplaceLoggedStep, ReplacePerson
 
 pytest.importorskip("cloudpickle", reason="no Dask: pip install 'privrl[dask]'")
 pytestmark = pytest.mark.needs("cloudpickle", "pyarrow")

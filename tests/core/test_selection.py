@@ -25,6 +25,7 @@ from privrl.costs import AddRemoveRecord, GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost, SelectionCost
 from privrl.mechanisms import GaussianMechanism, select_private
 from privrl.mechanisms.selection import Trial, plan_selection
+from privrl.models.histograms.release import value_counts
 
 TARGET = PureDP(3.0)
 RECORDS = np.array([40, 60])
@@ -178,6 +179,16 @@ def test_a_cost_without_a_rho_is_refused() -> None:
     _refused(unproven, "rho")
 
 
+def test_no_trial_pays_for_another_selection() -> None:
+    """The file of a classifier that it chose stated .45 of epsilon 1."""
+
+    def nested(trial):
+        target = trial.part(0.5)
+        select_private({"a": counting(0.9)}, target=target, accountant=trial.accountant)
+
+    _refused(nested, "give all candidates to one selection", TARGET)
+
+
 def test_the_budget_ends_with_the_trial() -> None:
     best = select_private({"a": lambda trial: (trial, 0.0)}, target=TARGET, rng=0)
     with pytest.raises(ValueError, match="has ended"):
@@ -264,6 +275,7 @@ def _response(data, rng, *, honest: bool = True) -> np.ndarray:
     return np.array([select_private({"a": candidate}, target=TARGET, trials=3, rng=rng).result])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("honest", [True, False])
 def test_an_audit_finds_what_is_claimed_and_what_is_not(honest: bool) -> None:
     """1,500 selections from each data set, at 99 %: with three times the loss it is found."""
@@ -301,6 +313,21 @@ def test_a_neighbour_changes_nothing_but_what_was_paid_for() -> None:
     assert found.releases >= 2
     beyond = audit_replay(pipeline, np.array([5, 3, 2, 8]), np.array([3, 3, 2, 10]))
     assert beyond.violated
+
+
+def test_what_knows_its_trial_is_replayed() -> None:
+    """The name of a trial is random, so that a chosen model was told not to be reproducible."""
+
+    def pipeline(data):
+        def candidate(trial):
+            target, paid = trial.part(0.9), {"rng": trial.rng, "accountant": trial.accountant}
+            return value_counts(data, (0, 1), target=target, **paid), 0.0
+
+        accountant = RdpAccountant()
+        return select_private({"a": candidate}, target=TARGET, rng=8, accountant=accountant)
+
+    found = audit_replay(pipeline, np.array([0, 1, 1]), np.array([0, 0, 1]))
+    assert not found.violated, found.findings
 
 
 def test_a_result_may_be_anything() -> None:

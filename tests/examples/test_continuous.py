@@ -41,6 +41,7 @@ def test_the_slope_is_that_of_hubers_loss(example: dict[str, Any]) -> None:
     np.testing.assert_allclose(moved[clear], -1e-3 * np.sign(slope[clear]), rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_it_learns_and_all_of_it_runs(
     example: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

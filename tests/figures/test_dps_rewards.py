@@ -11,6 +11,7 @@ from scipy.special import polygamma
 
 from privrl.experiments.figures import FIGURES
 
+pytestmark = pytest.mark.slow  # the runs take most of the time of all tests of figures
 FIGURE = FIGURES["dps-fig4"]
 PAPER, SOUND = "paper-step", "replace-step"
 
@@ -25,7 +26,6 @@ def cells(table):
     return table.groupby(["relation", "method", "epsilon"]).first()
 
 
-@pytest.mark.slow
 def test_picture_and_caption(table) -> None:
     check_picture(FIGURE, table)
     caption = check_caption(FIGURE, table)
@@ -34,7 +34,6 @@ def test_picture_and_caption(table) -> None:
     assert sum("NOT A GUARANTEE" in title for title in titles) == len(titles) / 2
 
 
-@pytest.mark.slow
 def test_computed_again_it_is_the_same(table) -> None:
     pd.testing.assert_frame_equal(FIGURE.compute(True), table)
 
@@ -81,7 +80,6 @@ def test_what_is_spent_and_the_weight_and_prior_that_follow(cells) -> None:
         assert 0.98 * prior < cells.alpha[PAPER, "concentrated", epsilon] < prior
 
 
-@pytest.mark.slow
 def test_optimum_and_the_means(table, cells) -> None:
     """Backward induction on the paper's river, written out here; curves average to the whole."""
     value = np.zeros(6)

@@ -36,6 +36,7 @@ from privrl.costs import GaussianCost, Relation, ReplaceStep
 from privrl.data.logs.templates import write_log_template
 from privrl.envs import Ranged, TabularMDP, riverswim
 from privrl.experiments import SweepSpec, run_sweep
+from privrl.files.chosen import TrialName
 from privrl.files.sharing import STATEMENTS
 from privrl.mechanisms import select_private
 from privrl.models.bayes_net.network import BayesNet
@@ -664,3 +665,55 @@ def test_what_was_chosen_states_the_choice_or_nothing(
                 if page.get("guarantee", {}).get("epsilon", 0) < 8.99:
                     wrong.append(f"{name}: {page.get('guarantee')}")
     assert not wrong
+
+
+class OfTrial(RdpAccountant):
+    """Stands for the accountant of a trial, in a thread that a candidate started."""
+
+    trial = TrialName("a trial")
+
+
+#: What has no file, whatever is made of it: numbers, and mechanisms.
+OF_NUMBERS = {
+    *("choice.release", "dirichlet.release", "discretise", "draw", "evaluate_policy", "imed"),
+    *("discrete_gaussian.release", "discrete_laplace.release", "exponential.release"),
+    *("gaussian.release", "laplace.release", "noisy_posterior.release", "policy mechanism"),
+    *("select_private", "simplex.release", "sums.release", "tables.release", "PersonStream"),
+}
+
+
+def made_of_release(made: Any) -> Iterator[Any]:
+    """What may have a file, of what a release made."""
+    if isinstance(made, offline.policy.LoggedPolicy):
+        budget, ends = float(made.cost.pure_epsilon), tuple("abcd"[: len(made.facts.outcomes)])
+        yield offline.ReleasedPolicy.of_log(made, epsilon=budget, outcomes=ends)
+    for how in (
+        lambda x: x, lambda x: x.classifier_,
+        lambda x: None if x._is_begun_before else x.naive_bayes_,
+        copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)),
+        dataclasses.replace, lambda x: x.with_temperature(0.5), lambda x: x.to_policy(),
+        lambda x: x.learn().to_policy(), offline.ReleasedPolicy.of_model,
+        continuous.plan_continuous,
+    ):  # fmt: skip
+        with suppress(ValueError, TypeError, AttributeError, NotFittedError):
+            yield how(made)  # if it has such a thing
+
+
+def test_every_release_keeps_which_trial_paid_for_it(
+    valid: dict[str, Valid], tmp_path: Path
+) -> None:
+    """Classifiers alone did: files of the others stated one trial of a selection."""
+    without, wrong = set(), []
+    for name, call in each_release(valid):
+        refused = 0
+        for number, each in enumerate(made_of_release(attempt(call, Gate(), accountant=OfTrial()))):
+            (folder := tmp_path / f"{name}{number}").mkdir()
+            try:
+                wrong += [f"{name}: {page.get('format')}" for page in pages_of(each, folder)]
+            except ValueError as error:
+                refused += "trial" in str(error)
+            assert not [*folder.iterdir()], name
+        if not refused:
+            without.add(name)
+    assert not wrong
+    assert without == OF_NUMBERS

@@ -34,7 +34,13 @@ from privrl.costs import (
 )
 from privrl.costs.base import BatchCost, NoPrivacy, Together, pure_ratio
 from privrl.costs.noise import LaplaceCost
-from privrl.costs.relations import NORMS, AddRemovePerson, relation_of_moments
+from privrl.costs.relations import (
+    NORMS,
+    REPLACE_REWARD,
+    AddRemovePerson,
+    ReplaceLoggedStep,
+    relation_of_moments,
+)
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.mechanisms import GaussianMechanism
@@ -269,7 +275,12 @@ def test_what_is_no_cost_is_refused(book: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "named", [UNIT, AddRemoveRecord(), AddRemovePerson(), ReplaceStep(), ReplaceEpisode(7)], ids=str
+    "named",
+    [
+        *(UNIT, AddRemoveRecord(), AddRemovePerson(), ReplaceStep(), ReplaceEpisode(7)),
+        *(ReplaceLoggedStep(), REPLACE_REWARD),
+    ],
+    ids=str,
 )
 def test_a_namesake_of_a_relation_of_the_library_is_not_entered(
     book: Ledger, named: Relation

@@ -42,6 +42,7 @@ from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, ReleasedEnv, riverswim, save_released
 from privrl.experiments.training import TrainSpec, run_training
+from privrl.files.chosen import CAVEAT
 from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import (
     PrivateBayesNet,
@@ -335,6 +336,10 @@ RELEASES: dict[str, Callable[[Trial, Any], Any]] = {
 }
 
 
+#: What is said of a release that has left its trial by itself.
+ALONE = r"must be what the selection returned|must not be saved alone"
+
+
 @dataclass
 class Kept:
     """As a program may keep a model with what it knows of it."""
@@ -349,27 +354,28 @@ def _saved(made: Any, path: Path) -> None:
             save_policy(path, ReleasedPolicy.of_log(made, epsilon=epsilon, outcomes=ends))
         case Released():
             save_released(path, made)
+        case ReleasedPolicy():
+            save_policy(path, made)
         case _:
             made.save(path)
 
 
-def _best(kind: str) -> Any:
-    """Return the chosen release of a kind, at epsilon 1 of which a trial has .43."""
+def _tried(kind: str, candidate: Callable[[Trial], Any]) -> Any:
+    """Return what a candidate returned, of which a trial has epsilon .43 of 1."""
     of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
+    return select_private(
+        {"it": lambda trial: (candidate(trial), 0.0)},
+        target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
+        trials=1,
+        relation=AddRemovePerson() if of_persons else None,
+    ).result
 
-    def candidate(trial: Trial) -> tuple[Any, float]:
-        return {"made": Kept(RELEASES[kind](trial, trial.part(0.5)))}, 0.0
 
-    return (
-        select_private(
-            {"it": candidate},
-            target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
-            trials=1,
-            relation=AddRemovePerson() if of_persons else None,
-        )
-        .result["made"]
-        .model
-    )
+def _best(kind: str) -> Any:
+    """Return the chosen release of a kind."""
+    return _tried(kind, lambda trial: {"made": Kept(RELEASES[kind](trial, trial.part(0.5)))})[
+        "made"
+    ].model
 
 
 def _replaced(made: Any) -> Any:
@@ -402,7 +408,7 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
     if kind in also:
         plan = HOW[how](also[kind]())
         with pytest.raises(ValueError, match="chosen among several"):
-            save_policy(tmp_path / "it", plan) if kind == "model" else plan.save(tmp_path / "it")
+            _saved(plan, tmp_path / "it")
         if kind == "model":
             with pytest.raises(ValueError, match="chosen among several"):
                 plan.to_dict()
@@ -447,20 +453,14 @@ def test_what_leaves_a_trial_in_bytes_does_not_state_the_trial_alone(
     kind: str, tmp_path: Path
 ) -> None:
     """Of epsilon 1, models in bytes and files of a trial stated .43."""
-    of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
     is_classifier = kind.startswith("Private")
 
     def chosen(made_into: Callable[[Any], Any]) -> Any:
-        def candidate(trial: Trial) -> tuple[Any, float]:
+        def candidate(trial: Trial) -> Any:
             made = RELEASES[kind](trial, trial.part(0.5))
-            return made_into(getattr(made, "classifier_", made)), 0.0
+            return made_into(getattr(made, "classifier_", made))
 
-        return select_private(
-            {"it": candidate},
-            target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
-            trials=1,
-            relation=AddRemovePerson() if of_persons else None,
-        ).result
+        return _tried(kind, candidate)
 
     def written(made: Any) -> Path:
         _saved(made, tmp_path / "within")
@@ -481,26 +481,78 @@ def test_what_leaves_a_trial_in_bytes_does_not_state_the_trial_alone(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
-def test_what_leaves_a_trial_in_bytes_of_a_thread_is_not_saved(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["made in a thread", "pickled in a thread"])
+@pytest.mark.parametrize("kind", RELEASES)
+def test_what_leaves_a_trial_in_bytes_of_a_thread_is_not_saved(
+    kind: str, where: str, tmp_path: Path
+) -> None:
     """A thread has no context of the trial: of epsilon 1, files stated .43."""
 
-    def candidate(trial: Trial) -> tuple[Any, float]:
-        def fitted() -> bytes:
-            made = RELEASES[kind](trial, trial.part(0.5))
-            made = getattr(made, "classifier_", made)
-            with pytest.raises(ValueError, match="must be what the selection returned"):
-                made.save(tmp_path / "within")
+    def candidate(trial: Trial) -> bytes:
+        def made() -> Any:
+            model = RELEASES[kind](trial, trial.part(0.5))
+            return getattr(model, "classifier_", model)
+
+        def left(made: Any) -> bytes:
+            with pytest.raises(ValueError, match=ALONE):
+                _saved(made, tmp_path / "within")
             return pickle.dumps(made)
 
         with ThreadPoolExecutor(1) as threads:
-            return threads.submit(fitted).result(), 0.0
+            if where == "made in a thread":
+                return threads.submit(lambda: left(made())).result()
+            return threads.submit(left, made()).result()
 
-    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
-    made = pickle.loads(best.result)
-    for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
-        with pytest.raises(ValueError, match="must be what the selection returned"):
-            state()
+    made = pickle.loads(_tried(kind, candidate))
+    for each in (made, copy.copy(made) if kind.startswith("Private") else _replaced(made)):
+        with pytest.raises(ValueError, match=ALONE):
+            _saved(each, tmp_path / "it")
+    if kind.startswith("Private"):
+        for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
+            with pytest.raises(ValueError, match=ALONE):
+                state()
+    if kind.startswith("model"):
+        plan = plan_continuous if kind == "model of numbers" else ReleasedPolicy.of_model
+        for each in (made, plan(made)):
+            assert each.statement["caveats"][-1].startswith("this is the cost of one trial")
+        with pytest.raises(ValueError, match=ALONE):
+            _saved(plan(made), tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["histogram", "network", "PrivateNaiveBayes", "model"])
+def test_what_a_container_hides_from_the_collector_is_not_saved(kind: str, tmp_path: Path) -> None:
+    """A column of objects of polars was not searched: of epsilon 1, files stated .43."""
+    polars = pytest.importorskip("polars", reason="no polars: pip install polars")
+
+    def candidate(trial: Trial) -> Any:
+        return polars.Series([RELEASES[kind](trial, trial.part(0.5))], dtype=polars.Object)
+
+    with pytest.raises(ValueError, match=ALONE):
+        _saved(_tried(kind, candidate)[0], tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_policy_of_an_agent_in_a_thread_of_a_trial_is_not_saved(tmp_path: Path) -> None:
+    def made(**options: Any) -> Any:
+        env = gym.make("Pendulum-v1")
+        return PSRL.private(env, epsilon=1, episodes=3, relation=ReplaceStep(), rng=0, **options)
+
+    def candidate(trial: Trial) -> tuple[bytes, float]:
+        def learned() -> bytes:
+            agent = made(accountant=trial.accountant).learn()
+            assert agent.guarantee()["caveats"] == [CAVEAT]
+            return pickle.dumps(agent.to_policy())
+
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(learned).result(), 0.0
+
+    relation, target = made()._sampler.cost.relation, ApproxDP(9.0, 1e-5)
+    best = select_private({"it": candidate}, target=target, trials=1, relation=relation)
+    policy = pickle.loads(best.result)
+    assert policy.statement["caveats"] == [CAVEAT]
+    with pytest.raises(ValueError, match=ALONE):
+        policy.save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
 
 

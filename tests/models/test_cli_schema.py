@@ -109,14 +109,46 @@ def test_documentation_takes_the_names_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "got none"),
         ("nothing of the kind\n", "--categories"),
-        ("age: continuous.\nage: 1, 2.\n", "'age' twice"),
+        ("Note: this is a sentence.\n", "got none"),
+        ("age: continuous.\nage: 1, 2.\n", "line 2"),
     ],
 )
 def test_what_is_no_documentation(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "a.names").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_documentation(tmp_path / "a.names")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        "name: Anna, illness: {}, town: Bonn\nname: Bert, illness: none, town: Bonn\n",
+        "{}: ill, Bonn\nBert: well, Bonn\n",
+        "{}: ill, Bonn.; x\n",
+        "id;note\n1;{}: tired, pale.\n",
+        "2020-01-02 10:15:00,{},Bonn\n2020-01-02 10:16:00,well,Bonn\n",
+        "time,ward,result\n10:15,A,{}\n10:16,B,well\n",
+        "{} 10:15, ill, well.\n",
+        '"{}: ill, well.",5\n',
+        "12: {}, well.\n",
+        "name,note\n{},see also: x, y.\n",
+        "yes, no.\n{}, well.\nage: continuous.\n",
+        "age: continuous.\n{}, well\n",
+    ],
+)
+def test_records_are_no_documentation_and_are_not_shown(folder: Path, records: str) -> None:
+    """Of a file of records with colons, parts of records were written as names and values."""
+    Path("records.txt").write_text(records.format(SECRET))
+    Path("named.CSV").write_text(f"age: continuous.\n{SECRET}: a, b.\n")
+    for name in ("records.txt", "named.CSV"):
+        found = run(f"schema --from-documentation {name}")
+        assert found.exit_code == 2, found.output
+        assert "must have lines such as 'workclass: Private, State-gov.'" in said(found)
+        assert SECRET not in found.output
+        assert "Bonn" not in found.output
+    assert not Path("schema.toml").exists()
 
 
 def test_categories_from_the_command_line() -> None:

@@ -415,6 +415,13 @@ def test_parts_of_a_plan_are_the_whole(signal, has_tables):
     assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
 
 
+def test_features_times_classes_that_rounding_would_drown_are_refused():
+    """Of 2**24 numbers that a record adds, rounding takes half a unit of √2; of more it is more."""
+    plan(3.0, 100, (2,) * (2**20 - 1), 16, has_tables=False)
+    with pytest.raises(ValueError, match=r"at most 16,777,216, got 1,048,576 times 16: leave out"):
+        plan(3.0, 100, (2,) * 2**20, 16, has_tables=False)
+
+
 def test_the_larger_the_signal_the_less_is_for_tables_and_features():
     plans = [plan(2.0, n, (4,) * 9, 2, has_tables=False) for n in (100, 1000, 10_000, 100_000)]
     shares = [each.share for each in plans]

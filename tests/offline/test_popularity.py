@@ -364,6 +364,7 @@ def test_a_person_changes_sums_by_their_share_at_most(asks: str, share: float) -
 # The simulator -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_sepsis_simulator() -> None:
     """Values of the published dynamics, computed from another implementation of its tables."""
     world = sepsis_simulator()

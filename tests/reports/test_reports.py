@@ -141,6 +141,19 @@ def test_what_was_changed_since_is_refused(tmp_path: Path) -> None:
         report(tmp_path / "run", "researcher")
 
 
+def test_a_file_that_no_statement_is_about_has_no_page(tmp_path: Path) -> None:
+    """A page was written beside a model of somebody else's, which it had not looked at."""
+    evil_histogram(tmp_path / "run")
+    (tmp_path / "run" / "notes.txt").write_text("fine")
+    assert report(tmp_path / "run")
+    (tmp_path / "run" / "model.json").write_text('{"format": "mine"}')
+    said = run("report", tmp_path / "run", code=2)
+    assert "got 'model.json' besides, which 'release.json'" in said
+    assert not (tmp_path / "run" / NAMES["public"]).exists()
+    with pytest.raises(ValueError, match="the files of one command"):
+        report(tmp_path / "run", "researcher")
+
+
 def test_pages_are_known_and_stay(tmp_path: Path) -> None:
     assert set(NAMES.values()) <= set(_sharing.ARTEFACTS)
     evil_histogram(tmp_path / "run")

@@ -211,8 +211,7 @@ class Log(LogSpace, FixedArrays):
     def step_reward(self) -> FloatArray:
         """The reward of each step, without its outcome's."""
         outcome = np.where(self.next_state < self.n_states, -1, self.next_state - self.n_states)
-        earned: FloatArray = self.reward - np.array([*self.outcome_rewards, 0.0])[outcome]
-        return earned
+        return self.reward - np.array([*self.outcome_rewards, 0.0])[outcome]
 
     def blocks(self, n_steps: int) -> Iterator["Log"]:
         """Yield logs of some of the persons, in order: of about so many steps, or of one."""

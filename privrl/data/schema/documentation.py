@@ -1,14 +1,16 @@
 """The documentation of a data set's columns, in the format of C4.5 and UCI.
 
 A line for each column, ``workclass: Private, Self-emp-not-inc.`` or ``age: continuous.``; a line of
-values alone is of the classes. Text behind ``|`` is a comment. Documentation is public; it says
-that a column is of numbers, and not between which bounds.
+values alone, before all columns, is of the classes. Values end with a point, and text behind ``|``
+is a comment. Documentation is public; it says that a column is of numbers, and not between which
+bounds. A file of records may look alike, so whatever is of another form is refused, and not shown.
 
 References
 ----------
 J. R. Quinlan. *C4.5: programs for machine learning* (1993), of files called ``.names``.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from privrl.data.schema.entries import Value
-from privrl.data.schema.texts import values_in
+from privrl.data.schema.texts import number_in, values_in
 from privrl.files.files import read_bytes
 from privrl.files.plain import listed
 from privrl.files.shown import shown
@@ -24,6 +26,8 @@ from privrl.numerics.checks import check_is
 
 #: What the classes are called where the documentation has no name for them.
 CLASS: Final = "class"
+
+_OF_RECORDS: Final = (".csv", ".data", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -74,44 +78,38 @@ def read_documentation(path: str | Path) -> Documentation:
     Raises
     ------
     ValueError
-        If a column is repeated, or none is described.
+        If a column is repeated, or none is described, or a line may be a record. No message shows
+        a part of a line.
     OSError
         If the file cannot be read.
     """
     path = Path(path)
+    if path.suffix.lower() in _OF_RECORDS:
+        raise _not_so(path, f"a file of records ({path.suffix}), which --csv takes")
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path.name} must be text in UTF-8; convert it first.") from None
+    lines = [line.partition("|")[0].strip() for line in text.splitlines()]
+    entries = [(number, line) for number, line in enumerate(lines, 1) if line]
+    classes = _values(entries[0][1]) if entries and ":" not in entries[0][1] else ()
     categories: dict[str, tuple[Value, ...]] = {}
     continuous: list[str] = []
     names: list[str] = []
-    classes: tuple[Value, ...] = ()
-    for line in text.splitlines():
-        entry = line.partition("|")[0].strip()
-        name, colon, said = (part.strip() for part in entry.partition(":"))
-        values = _values(said if colon else entry)
-        if not colon:
-            classes = classes or (values if not names else ())
-            continue
-        if name in names:
-            raise ValueError(
-                f"{path.name} must describe each column once, got {shown(name)} twice."
-            )
+    for number, entry in entries[1:] if classes else entries:
+        name, said = _column(entry)
+        if not name or name in names:
+            raise _not_so(path, f"another one, line {number}, which may be a record")
+        values = _values(said)
         if [value.lower() for value in _texts(said)] == ["continuous"]:
             continuous.append(name)
-        elif re.fullmatch(r"discrete(\s+\d+)?\.?", said):
-            categories[name] = ()
-        elif values:
+        elif values or re.fullmatch(r"discrete(\s+\d+)?\.?", said):
             categories[name] = values
         else:
             continue  # a sentence with a colon in it, or a column that is to be ignored
         names.append(name)
     if not names:
-        raise ValueError(
-            f"{path.name} must have lines such as 'workclass: Private, State-gov.' and "
-            "'age: continuous.', and has none; write the categories by --categories."
-        )
+        raise _not_so(path, "none")
     if not classes or CLASS in names:
         return Documentation(categories, tuple(continuous), tuple(names))
     return Documentation(
@@ -138,6 +136,23 @@ def parse_categories(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
             raise ValueError(f"categories must name a column once, got {listed([name])} twice.")
         found[name] = values_in(values)
     return found
+
+
+def _not_so(path: Path, got: str) -> ValueError:
+    return ValueError(
+        f"{path.name} must have lines such as 'workclass: Private, State-gov.' and 'age: "
+        f"continuous.', once for each column, and comments behind '|', got {got}. Or write the "
+        "categories by --categories."
+    )
+
+
+def _column(entry: str) -> tuple[str, str]:
+    """Return a column's name and what is said of it; no name if a line is of another form."""
+    name, _, said = (part.strip() for part in entry.partition(":"))
+    is_name = math.isnan(number_in(name)) and not re.search(r"""[,;\t"']""", name)
+    is_said = ":" not in said and ("," not in said or said.endswith("."))
+    is_time = re.search(r"\d:\d", entry)
+    return (name, said) if said and is_name and is_said and not is_time else ("", "")
 
 
 def _values(said: str) -> tuple[Value, ...]:

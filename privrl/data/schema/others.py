@@ -58,8 +58,7 @@ def texts_of(array: Any) -> list[str | None]:
     Arrow does not check what it is given as texts, and its errors show the whole text.
     """
     with suppress(UnicodeDecodeError):
-        texts: list[str | None] = array.to_pylist()
-        return texts
+        return array.to_pylist()
     if hasattr(array.type, "value_type"):  # a dictionary
         array = array.cast(array.type.value_type)
     values = array.cast(import_module("pyarrow").large_binary()).to_pylist()

@@ -30,7 +30,7 @@ import pandas as pd
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.files.chosen import MARK, MayBeChosen, check_file, marked_state
+from privrl.files.chosen import MARK, TRIAL, MayBeChosen, check_file, marked_state
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.sharing import Verdict, check_said, judge
@@ -345,7 +345,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
             self.mechanism,
             self.randomness,
             self.choice,
-            **marked_state({MARK: self._chosen_by}),
+            **marked_state({MARK: self._chosen_by, TRIAL: self._trial}),
         )
         return make, ()
 

@@ -13,7 +13,7 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import chosen_by, selection_now
+from privrl.files.chosen import chosen_by, paid_by, selection_now
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
@@ -152,7 +152,7 @@ class PrivateLogisticRegression(SavedClassifier):
             own._become(records, cost_=cost, _is_begun_before=before, **learned)
             self._take(own, accountant)
             if not before:  # both were charged as one
-                vars(self.naive_bayes_).update(_trial=self._trial)
+                paid_by(accountant, self.naive_bayes_)
             return counts
 
         counts = Release(accountant, cost, learn, rng).make()
@@ -220,8 +220,8 @@ class PrivateLogisticRegression(SavedClassifier):
     def _own_cost(self) -> Cost:
         return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
 
-    def _was_fitted_in(self, trial: str | None) -> bool:
-        return super()._was_fitted_in(trial) and self.naive_bayes_._was_fitted_in(trial)
+    def _begun_by(self) -> tuple[SavedClassifier, ...]:
+        return (self.naive_bayes_,)
 
     def _plain(self, public: Public) -> dict[str, Any]:
         return to_plain(vars(self), public)

@@ -100,6 +100,7 @@ class Steps:
 
 
 _NONE = Steps(0, SumsMechanism(sigma=1.0))
+_MOST_ADDED = 2**24  # numbers that a record adds to: rounding then takes a third of √2 at the most
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,14 @@ def plan(
     Raises
     ------
     ValueError
-        If so, and the budget is too small for drawable noise.
+        If so, and the budget is too small for drawable noise. Or if features times classes are
+        so many that rounding what a record adds would take the room of the record itself.
     """
+    if n_classes * (len(sizes) + 1) > _MOST_ADDED:
+        raise ValueError(
+            f"features times classes must be at most {_MOST_ADDED:,}, got {len(sizes):,} times "
+            f"{n_classes:,}: leave out features, or put classes together."
+        )
     signal = signal_of(sigma, n_records, sizes, n_classes)
     if positions and not has_tables:
         per_weight = n_records / (sum(sizes) * (n_classes - 1))
