@@ -120,9 +120,7 @@ _LIKELY: Final = 0.5  # the deployed policy uses cells from this probability on
 _SURE: Final = 0.99  # and relies on favourable cells only from this one on
 _CERTAIN: Final = 99.0  # deviations, for exact counts: filled, or with a minus sign empty
 _LUCK: Final = 0.03  # probability that the unknown part of a row leads to the best state
-_UNSEEN: Final = 3.0  # visits that may pass without an event (95 %: the rule of three)
-_HIDDEN: Final = 10.0  # deviations of noise that may hide an event
-_ANYWAY: Final = 0.5  # fraction of searches that doubt exact known rows beside unknown ones
+_ANYWAY: Final = 0.5  # fraction of searches without noise that are random beside unknown rows
 _SOONER: Final = 1e-4  # discount over a whole episode, so that sooner is better
 _PUT_OFF: Final = 0.5  # fraction of the time in which free actions are postponed
 _COMPARED: Final = 2**16  # action values compared at a time
@@ -169,10 +167,6 @@ class SparseModel:
         self._shape = n_actions, runs, n_states
         self._horizon, self._grid = horizon, reward.grid
         self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
-        self._hidden = np.full(runs, _UNSEEN)  # visits to a row that may hide an event
-        if isinstance(transition, NoisyPosterior):
-            noise = np.broadcast_to(transition.deviation, transition.counts.shape)
-            self._hidden += _HIDDEN * noise.mean(axis=(1, 2, 3))
         near = Neighbours(bins) if bins and not self._exact else None
         self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
         cells, chances = [], []
@@ -248,7 +242,7 @@ class SparseModel:
         explore: BoolArray,
         doubt: float,
         rng: np.random.Generator,
-        search: BoolArray | None = None,
+        search: bool = False,
     ) -> tuple[IntArray, BoolArray]:
         """Sample a model for each run and compute its optimal policy.
 
@@ -262,42 +256,39 @@ class SparseModel:
             Pseudo-count of the unseen transitions of a row, > 0.
         rng : numpy.random.Generator
             Source of randomness.
-        search : array of bool, shape (R,), optional
-            Runs whose optimistic plans also doubt known rows, once all rows of visited states are
-            known: a row may lead to the best state as often as noise or chance could hide. Exact
-            known rows are doubted half of the time before that, too.
+        search : bool
+            Whether optimistic plans are random actions once all rows of visited states are known:
+            what noise or chance still hides may be anywhere. Without noise, half of them are random
+            before that. No state postpones free actions.
 
         Returns
         -------
         policy : array of int, shape (R, H, S)
             Actions; -1 for any of the free actions.
         free : array of bool, shape (R, S, A)
-            Free actions: those of unknown rows.
+            Free actions: those of unknown rows, or all.
         """
         _, runs, n_states = self._shape
         optimist = explore[None, :, None]
         least = np.where(explore[self._run_of_cell], _KNOWN, rng.random(len(self._chance)))
         weight = rng.standard_gamma(self._count * (self._chance > least))
         total = self._totals(weight)
-        searching = np.zeros(runs, np.bool_)
-        if search is not None and search.any():
-            searching = search & self._settled
-            if self._exact:
-                searching |= search & (rng.random(runs) < _ANYWAY)
-        suspect = optimist & searching[:, None]
-        pseudo = np.where(suspect, self._hidden[:, None], doubt)
-        lost = np.where(total > 0, rng.standard_gamma(pseudo, size=total.shape), 1.0)
+        lost = np.where(total > 0, rng.standard_gamma(doubt, size=total.shape), 1.0)
         reward, paid = self._sampled_rewards(optimist, rng)
         best = runs * n_states + 1 + np.arange(runs)[:, None]
         # With noise, any row may lead to the best state; without noise, rows never tried.
-        luck = suspect | (optimist & ((total <= 0) | (not self._exact)))
+        luck = optimist & ((total <= 0) | (not self._exact))
         luck |= rng.random(self._shape) < _LUCK
         beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
         free = optimist & (total <= 0) & ~paid
         # Break ties at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
-        policy = self._best([matrix], reward, free, self._turns(rng))
+        turns = self._turns(rng)
+        policy = self._best([matrix], reward, free, None if search else turns)
+        if search and explore.any():
+            anywhere = explore & (self._settled | (self._exact & (rng.random(runs) < _ANYWAY)))
+            policy[anywhere], free[:, anywhere] = -1, True
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:

@@ -64,9 +64,9 @@ class SparsePSRL(PSRL):
        reward in the upper half of the declared range.
     4. An optimistic plan uses cells that are very probably filled. Unknown rows pay the most and
        lead to the best state (R-max, Brafman and Tennenholtz, 2002). Among unknown rows the action
-       is random at each step, and each state postpones them half of the time. After the first
-       seventh, if all actions of visited states are known, any of them may still lead to the best
-       state, as often as noise could hide. Without noise half of these plans suppose so anyway.
+       is random at each step. In the first seventh, each state postpones them half of the time.
+       Later, if all actions of visited states are known, all actions are random: what is still
+       hidden may be anywhere. Without noise, half of these plans are random anyway.
     5. Other plans sample cells with their probability of being filled. An unknown row resembles a
        known row, and leads to the best state with probability 0.03.
     6. The deployed policy, `policy`, is pessimistic and uses cells with probability above 1/2:
@@ -188,10 +188,9 @@ class SparsePSRL(PSRL):
     def _sampled(self) -> IntArray:
         assert self._model is not None
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
-        search = np.asarray(~self._model.found & (chance == 0))
-        often = np.where(search, _SEARCHING, chance)
+        often = chance or _SEARCHING * ~self._model.found
         explore = self._rng.random(math.prod(self.batch_shape)) < often
-        policy, free = self._model.plan(explore, _DOUBT, self._rng, search)
+        policy, free = self._model.plan(explore, _DOUBT, self._rng, search=chance == 0)
         # Where no action is free, -1 does not occur, so that any value is valid.
         free |= ~free.any(axis=-1, keepdims=True)
         self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)

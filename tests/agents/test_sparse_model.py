@@ -653,31 +653,30 @@ def test_a_reward_in_the_upper_half_of_the_range_is_found(pays: float, found: bo
     assert small.found.tolist() == [False]
 
 
-@pytest.mark.parametrize("deviation", [0.0, 1.0])
-def test_who_searches_doubts_what_is_known_once_all_is(deviation: float) -> None:
-    """In state 0, action 0 pays .2, action 1 nothing; state 1, where none leads, pays .4.
+@pytest.mark.parametrize("exact", [True, False])
+def test_who_searches_acts_at_random_once_all_is_known(exact: bool) -> None:
+    """While an action of a visited state is unknown, only half of those without noise do.
 
-    With many visits nothing is doubted; with few visits to action 1, a search hopes for state 1.
+    The others take that action at each step: in a search none is postponed.
     """
-    explore = np.ones(50, np.bool_)
+    explore = np.arange(50) < 40
 
-    def share(visits: float, search: bool, last: float = MANY) -> float:
-        counts = np.full((50, 2, 2, 2), 0.0)
-        counts[:, 0, 0, 0], counts[:, 0, 1, 0] = MANY, visits
-        counts[:, 1, 0, 1], counts[:, 1, 1, 1] = MANY, last
-        reward = np.array([[0.2, 0.0], [0.4, 0.4]])
-        model = believed(counts, reward, deviation=0.0)
-        model._hidden += 10 * deviation
-        model._exact = deviation == 0
-        never = in_turns(model, np.zeros((H, 100), np.bool_))
-        policy, _ = never.plan(explore, TINY, rng(7), explore if search else ~explore)
-        return float((policy[:, 0, 0] == 1).mean())
+    def at_random(search: bool, last: float = MANY) -> np.ndarray:
+        counts = np.zeros((50, 2, 2, 2))
+        counts[:, 0, :, 0], counts[:, 1, 0, 1], counts[:, 1, 1, 1] = MANY, MANY, last
+        model = believed(counts, np.zeros((2, 2)))
+        model._exact = exact
+        policy, free = model.plan(explore, TINY, rng(7), search)
+        everywhere = (policy == -1).all(axis=(1, 2))
+        assert (free.all(axis=(1, 2)) == everywhere).all()
+        assert not search or (policy[explore, :, 1] == -1).all()
+        return everywhere
 
-    assert share(1 + 3 * deviation, search=True) > 0.5
-    assert share(1 + 3 * deviation, search=False) == 0
-    assert share(MANY, search=True) == 0
-    anyway = share(1 + 3 * deviation, search=True, last=0)  # an action is still unknown
-    assert anyway == 0 if deviation else 0.2 < anyway < 0.8
+    assert (at_random(search=True) == explore).all()
+    assert not at_random(search=False).any()
+    anyway = at_random(search=True, last=0.0)
+    assert not anyway[~explore].any()
+    assert 0.2 < anyway[explore].mean() < 0.8 if exact else not anyway.any()
 
 
 @pytest.mark.parametrize("deviation", [0.0, 1e-3])
