@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -101,6 +101,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
     _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `paid_by`
+    _is_part: ClassVar[bool] = False  # of another's fit, see `as_part`
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -277,7 +278,18 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     # Fits -----------------------------------------------------------------------------------------
 
     def _as_set(self) -> Self:
-        """Return a copy to fit: another thread may set parameters of the estimator meanwhile."""
+        """Return a copy to fit: another thread may set parameters of the estimator meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If this is a part of another, which would state what it cost before.
+        """
+        if self._is_part:
+            raise ValueError(
+                "a classifier that is a part of another is not fitted again, because the other "
+                "states its cost: fit the other, or sklearn.base.clone of this one."
+            )
         own = copy(self)
         for of_before in _OF_BEFORE:
             own.__dict__.pop(of_before, None)
@@ -317,6 +329,19 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
                 UserWarning,
                 stacklevel=3,
             )
+
+
+_Part = TypeVar("_Part", bound=Classifier)
+
+
+def as_part(fitted: _Part) -> _Part:
+    """Return a copy that is never fitted again, so that whoever holds it knows what it cost.
+
+    Copies and pickles of it are neither. A clone is another classifier, and can be fitted.
+    """
+    part = object.__new__(type(fitted))  # `copy` would mark it with a trial
+    part.__dict__.update(vars(fitted), _is_part=True)
+    return part
 
 
 class SavedClassifier(Saved, Classifier):

@@ -712,6 +712,15 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_is_in_a_chosen_classifier_is_not_fitted_again(*, loaded: bool) -> None:
+    """Its file stated the selection, with counts of the records in it."""
+    part = _chosen_gradients(loaded=loaded).naive_bayes_
+    part.set_params(target=None, mechanism="none")
+    with pytest.raises(ValueError, match="part of another is not fitted again"):
+        part.fit([[0.5, 0.5]], [0])
+
+
 @pytest.mark.parametrize("kind", ["as it is", "in a classifier", "as a beginning", "its beginning"])
 def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> None:
     """A fit of epsilon .66 was chosen for 1, which its file stated: both together cost 1.21."""
@@ -732,7 +741,9 @@ def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> N
 
     made = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1).result
     made = made.classifier_ if kind == "in a classifier" else made
-    made = begun if kind == "its beginning" else made
+    if kind == "its beginning":
+        assert dict(begun.guarantee) == own  # no selection returned it
+        made = made.naive_bayes_
     for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
         with pytest.raises(ValueError, match="fitted in the trial that chose it"):
             state()
