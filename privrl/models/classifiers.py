@@ -38,11 +38,12 @@ from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
 from privrl.files.chosen import (
     MARK,
+    TRIAL,
     TrialName,
     is_of_trial_now,
     marked_state,
-    paid_by,
     selection_of,
+    trial_behind,
 )
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
@@ -72,7 +73,7 @@ from privrl.numerics.typing import FloatArray
 Domain = Schema | Column | Sequence[int]
 Classes = str | Sequence[str | int | bool] | Categories
 
-_OF_BEFORE: Final = ("feature_names_in_", MARK)  # what the next fit forgets, if it has none
+_NAMES: Final = "feature_names_in_"  # which the next fit forgets, if it has none
 
 
 class ClassesLeakWarning(UserWarning):
@@ -100,7 +101,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
-    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `paid_by`
+    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `_take`
     _is_part: ClassVar[bool] = False  # of another's fit, see `as_part`
 
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -291,8 +292,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
                 "states its cost: fit the other, or sklearn.base.clone of this one."
             )
         own = copy(self)
-        for of_before in _OF_BEFORE:
-            own.__dict__.pop(of_before, None)
+        own.__dict__.pop(_NAMES, None)
         return own
 
     def _become(self, records: "Records", **learned: Any) -> None:
@@ -304,13 +304,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         )
 
     def _take(self, own: Self, accountant: Accountant | None) -> Self:
-        """Set all fitted attributes at once, so that an earlier failure changes nothing."""
+        """Set all fitted attributes at once, so that an earlier failure changes nothing.
+
+        Which trial paid is among them: an interrupt leaves no fit that forgot it.
+        """
         parameters = self._get_param_names()
         learned = {name: each for name, each in vars(own).items() if name not in parameters}
-        for of_before in _OF_BEFORE:
-            self.__dict__.pop(of_before, None)
+        learned |= {MARK: None, TRIAL: trial_behind(accountant)}
+        self.__dict__.pop(_NAMES, None)
         self.__dict__.update(learned)
-        return paid_by(accountant, self)
+        return self
 
     def __sklearn_clone__(self) -> Any:
         """Return what `sklearn.base.clone` returns: a copy that is not fitted, and is marked."""

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -710,6 +711,48 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
             made.released, tmp_path / "it"
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_an_interrupted_fit_knows_which_trial_paid_for_it(kind: Any) -> None:
+    """At each of its last lines: its file stated what the fit alone had cost."""
+    lines, ends = 0, 0
+    files = ("models/classifiers.py", "logistic_regression/classifier.py", "files/chosen.py")
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == ends:
+                raise KeyboardInterrupt
+        return trace
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model.set_params(target=trial.part(0.9))
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant)
+        finally:
+            sys.settrace(before)
+        return model, 0.0
+
+    model = kind(CELLS, classes="b")
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    last, fitted = lines, 0
+    for end in range(last, last - 40, -1):
+        lines, ends, model = 0, end, kind(CELLS, classes="b")
+        with pytest.raises(KeyboardInterrupt):
+            select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+        for made in (model, getattr(model, "naive_bayes_", None)):
+            if hasattr(made, "classes_"):
+                fitted += 1
+                for state in (lambda made=made: made.guarantee, made.to_dict):
+                    with pytest.raises(ValueError, match="must be what the selection returned"):
+                        state()
+    assert fitted > 0
 
 
 @pytest.mark.parametrize("loaded", [False, True])

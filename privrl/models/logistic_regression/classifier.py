@@ -13,7 +13,7 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import chosen_by, paid_by, selection_now
+from privrl.files.chosen import TRIAL, chosen_by, selection_now, trial_behind
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import (
@@ -155,6 +155,8 @@ class PrivateLogisticRegression(SavedClassifier):
                 begun, records, planned, tables, rng, counted=counted, measured=measured
             )
             before = naive_bayes is not None
+            if not before:  # both were charged as one
+                vars(learned["naive_bayes_"])[TRIAL] = trial_behind(accountant)
             own._become(
                 records,
                 cost_=cost,
@@ -163,8 +165,6 @@ class PrivateLogisticRegression(SavedClassifier):
                 **learned,
             )
             self._take(own, accountant)
-            if not before:  # both were charged as one
-                paid_by(accountant, self.naive_bayes_)
             return counts
 
         counts = Release(accountant, cost, learn, rng).make()
