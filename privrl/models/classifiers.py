@@ -398,9 +398,9 @@ class SavedClassifier(Saved, Classifier):
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
-        return self.plain() if by is None else chosen_plain(self.plain(), by)
+        return self._fit_plain() if by is None else chosen_plain(self._fit_plain(), by)
 
-    def plain(self) -> dict[str, Any]:
+    def _fit_plain(self) -> dict[str, Any]:
         """Return the same of a fit alone, of a classifier that may be chosen."""
         public: Public = self._public
         self.check_parameters()  # as whoever reads the file does

@@ -228,9 +228,14 @@ def test_a_file_that_states_too_little_is_refused() -> None:
         ("guarantee", {**good["guarantee"], "epsilon": 0.5}, "guarantee must be"),
         ("randomness", "seeded", "randomness must be"),
         ("shareable", False, "shareable must be"),
-        ("model", good, "not one that was chosen"),
-        ("model", 3, "not one that was chosen"),
-        ("format", "privrl.ChosenClassifier 2", "entries"),
+        ("model", good, "not chosen alone"),
+        ("model", 3, "not chosen alone"),
+        ("model", {**good, "format": f"{good['format']} of a trial"}, "not chosen alone"),
+        ("model", {**good["model"], "learned": None}, "learned must be"),
+        ("model", {**good["model"], "learned": True}, "shareable must be"),
+        ("model", {**good["model"], "randomness": 3}, "randomness must be"),
+        ("model", {**good["model"], "shareable": True}, "not state its own shareable"),
+        ("format", "privrl.ChosenClassifier 1", "entries"),
     ):
         with pytest.raises(ValueError, match=message):
             classifier_from_dict({**good, entry: value})
@@ -711,6 +716,30 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
             made.released, tmp_path / "it"
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_what_a_chosen_file_holds_is_read_with_all_of_it(kind: Any) -> None:
+    """A part of it, read alone, stated what one trial had cost, and was shareable."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model = kind(CELLS, classes="b", target=trial.part(0.9))
+        return model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    data = json.loads(json.dumps(best.result.to_dict()))
+    parts = [data["model"]]
+    if kind is PrivateLogisticRegression:
+        parts.append(data["model"]["naive_bayes"])
+    for part in parts:
+        assert not part.keys() & {"guarantee", "shareable", "because"}
+        for read in (PrivateNaiveBayes.from_dict, PrivateLogisticRegression.from_dict):
+            with pytest.raises(ValueError, match="with the whole file of what was chosen"):
+                read(part)
+    assert not hasattr(best.result, "plain")
+    loaded = classifier_from_dict(data)
+    assert loaded.to_dict() == data
+    assert loaded.guarantee == best.result.guarantee
 
 
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])

@@ -41,7 +41,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
         "format": FORMAT,
         "guarantee": dict(guarantee_of(state["_whole_cost"], public.target)),
         "target": plain_target(public.target),
-        "naive_bayes": begun.plain(),
+        "naive_bayes": begun._fit_plain(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
         "deviations": [table.tolist() for table in state["deviations_"]],
