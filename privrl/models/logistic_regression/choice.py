@@ -39,7 +39,8 @@ class PrivateClassifier(Classifier):
     Attributes
     ----------
     classifier_ : PrivateLogisticRegression or PrivateNaiveBayes
-        What was fitted: with all that it knows, such as ``cost_``, and with ``save``.
+        What was fitted: with all that it knows, such as ``cost_``, and with ``save``. It is not
+        fitted again.
     classes_ : array, shape (J,)
         The classes, sorted.
     n_features_in_ : int

@@ -65,7 +65,8 @@ class PrivateLogisticRegression(SavedClassifier):
         The cost of everything in a saved file: `cost_` and that of a naive Bayes classifier that
         `fit` was given, as if both were fitted on the same records.
     naive_bayes_ : PrivateNaiveBayes
-        The fitted classifier that the gradients start from; slopes use its classes' frequencies.
+        The fitted classifier that the gradients start from, or a copy of it, which is not fitted
+        again; slopes use its classes' frequencies.
     n_steps_ : int
         The number of released gradients; 0 if noise would drown them. Then the model is naive
         Bayes.
