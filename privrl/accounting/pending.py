@@ -138,6 +138,8 @@ class _List:
     def update(self, at: Indices) -> None:
         """Update the sums at the orders of some indices."""
         n = len(self)
+        # First: an interrupt may come after any line, and no cost may be merged into a summed one.
+        self._most_summed = n
         counts, numbers = self._columns()
         for start in sorted(set(self._summed[at].tolist())):
             some = at[self._summed[at] == start]
@@ -152,7 +154,6 @@ class _List:
                 self.total[some], more = two_sum(self.total[some], self.lost[some], total)
                 self.lost[some] = more + lost
             self._summed[some] = n
-        self._most_summed = n
 
     def estimate(self) -> FloatArray:
         """Estimate the sum at every order, from a sample."""

@@ -27,8 +27,10 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 from privrl.files.fixed import FixedArrays, read_only
+from privrl.files.sharing import SECRET, SEEDED
 
 _STATED: Final = ("statement", "guarantee")
+_RANDOMNESS: Final = ("randomness", "randomness_")
 
 #: In the statement of a release that was chosen, as long as it is in memory.
 CAVEAT: Final = (
@@ -52,7 +54,8 @@ class TrialName(str):
 class Selection:
     """What a file of a chosen result states: the whole cost, its target, names of candidates.
 
-    The cost covers what was charged to its ``trial``; None where that was checked before.
+    The cost covers what was charged to its ``trial``; None where that was checked before. It holds
+    while the number of trials is secret, so the kind of ``randomness`` that drew it matters too.
     """
 
     cost: Any
@@ -60,6 +63,7 @@ class Selection:
     name: str
     candidates: tuple[str, ...]
     trial: TrialName | None = field(default=None, compare=False, repr=False)
+    randomness: str = field(default=SECRET, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +195,19 @@ def _mark(thing: object, by: Selection) -> None:
 
 def _with_mark(inside: dict[str, Any], by: Selection) -> dict[str, Any]:
     """Return what a mark changes of attributes."""
-    return {MARK: by} | _caveats(inside)
+    changed = {MARK: by} | _caveats(inside)
+    return changed if by.randomness == SECRET else changed | _seeded({**inside, **changed})
+
+
+def _seeded(inside: dict[str, Any]) -> dict[str, Any]:
+    """Return the kinds of randomness in attributes, as of a selection that has a seed."""
+    kinds = {name: SEEDED for name in _RANDOMNESS if inside.get(name) == SECRET}
+    stated = {name: inside[name] for name in _STATED if isinstance(inside.get(name), dict)}
+    return kinds | {
+        name: read_only({**each, "randomness": SEEDED})
+        for name, each in stated.items()
+        if each.get("randomness") == SECRET
+    }
 
 
 def _caveats(inside: dict[str, Any]) -> dict[str, Any]:

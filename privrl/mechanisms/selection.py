@@ -48,7 +48,7 @@ from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privrl.numerics.checks import check_between, check_count
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.special import FloatArray
 
 Result = TypeVar("Result")
@@ -206,6 +206,7 @@ def select_private(
         )
     cost, each = plan_selection(target, len(named), trials=trials, relation=relation)
     rng = as_rng(rng)
+    said = randomness_of(rng)
 
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
@@ -213,7 +214,7 @@ def select_private(
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
             trial = Trial(cost.trial, each, rng)
-            by = Selection(cost, target, name, names, trial.accountant.trial)
+            by = Selection(cost, target, name, names, trial.accountant.trial, said)
             result, score = tried(by, partial(run_trial, candidate, trial))
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:

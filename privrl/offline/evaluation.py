@@ -162,7 +162,7 @@ def evaluate_policy(
     weighed = _method(log, discount, method)
     with paid_stream(log, cost, rng, accountant) as stream:
         value = evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
-    return replace(value, randomness=randomness_of(rng))
+        return replace(value, randomness=randomness_of(rng))
 
 
 def evaluated(

@@ -166,7 +166,7 @@ def fit_policy(
             task = Task(stream, log, facts, discount, allowed, chances)
             learned = learn(task, log, balanced=uniform)
         policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
-    return paid_by(accountant, replace(policy, randomness=randomness_of(rng)))
+        return paid_by(accountant, replace(policy, randomness=randomness_of(rng)))
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:

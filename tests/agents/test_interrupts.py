@@ -252,3 +252,26 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
         lived(whole, which)
         for at in range(1, whole.seen + 1):
             lived(Interrupter(at, SPENDING, instructions=True), which)
+
+
+@pytest.mark.parametrize("look", [lambda each: each.rdp, lambda each: each.epsilon(1e-5)])
+def test_no_charge_is_lost_after_an_interrupted_look(look: Callable[[RdpAccountant], Any]) -> None:
+    """Equal charges are one entry until they are summed, however far that came."""
+    cost = Diffuse(weight=0.01).cost
+    truth = RdpAccountant(orders=FEW)
+    truth.compose(cost, 3)
+
+    def charged(interrupter: Interrupter) -> RdpAccountant:
+        accountant = RdpAccountant(orders=FEW)
+        accountant.compose(cost)
+        interrupter(lambda: look(accountant))
+        accountant.compose(cost)
+        accountant.compose(cost)
+        return accountant
+
+    whole = Interrupter(None, SPENDING, instructions=True)
+    charged(whole)
+    assert whole.seen > 100
+    for at in range(1, whole.seen + 1):
+        accountant = charged(Interrupter(at, SPENDING, instructions=True))
+        assert (accountant.rdp >= truth.rdp * (1 - 1e-9)).all(), at

@@ -44,6 +44,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, ReleasedEnv, riverswim, save_released
 from privrl.experiments.training import TrainSpec, run_training
 from privrl.files.chosen import CAVEAT
+from privrl.files.sharing import SECRET, SEEDED
 from privrl.mechanisms.selection import Trial, select_private
 from privrl.models import (
     PrivateBayesNet,
@@ -869,3 +870,25 @@ def test_a_beginning_that_the_trial_paid_for_is_in_the_cost_of_the_selection() -
     for made in (best.result, best.result.naive_bayes_):
         assert made.total_cost_ == best.cost
         assert made.to_dict()["guarantee"] == dict(made.guarantee)
+
+
+@pytest.mark.parametrize("rng", [None, 3], ids=["secret", "seeded"])
+def test_a_selection_from_a_seed_says_so(rng: int | None) -> None:
+    """Whoever knows the seed knows how many trials there were, each of which cost something."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        fit: Any = {"target": trial.part(0.4), "classes": [0, 1]}
+        model = PrivateNaiveBayes([2], **fit).fit([[0], [1]], [0, 1], accountant=trial.accountant)
+        categories = Categories(("a", "b"))
+        ages = histogram(["a"], categories, target=trial.part(0.4), accountant=trial.accountant)
+        return (model, ages), float(trial.noisy([1, 2], 0.1)[0])
+
+    best = select_private({"a": candidate}, target=ApproxDP(5, 1e-5), trials=1, rng=rng)
+    model, ages = best.result
+    data = model.to_dict()
+    secret = rng is None
+    assert data["shareable"] is secret
+    assert {data["randomness"], model.randomness_, ages.randomness} == {
+        SECRET if secret else SEEDED
+    }
+    assert classifier_from_dict(data).to_dict() == data

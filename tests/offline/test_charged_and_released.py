@@ -369,7 +369,8 @@ def test_an_interrupt_after_the_charge_says_what_is_spent(
     }  # fmt: skip
     log = some_log(rng, space, 40, "any")
     told = 0
-    for number in first_times(lambda: fit(log, rng=0))[::every]:
+    whole = first_times(lambda: fit(log, rng=0, accountant=RdpAccountant()))
+    for number in whole[::every]:
         spent = RdpAccountant()
         with pytest.raises(KeyboardInterrupt) as stop, stopped_at(number, []):
             fit(log, rng=0, accountant=spent)
