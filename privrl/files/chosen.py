@@ -112,10 +112,11 @@ def trial_of(thing: object) -> TrialName | None:
     inside = getattr(thing, "__dict__", {})
     if TRIAL in inside:
         return cast("TrialName | None", inside[TRIAL])
-    return _trial_behind(inside.get("accountant"))  # of an agent
+    return trial_behind(inside.get("accountant"))  # of an agent
 
 
-def _trial_behind(accountant: object) -> TrialName | None:
+def trial_behind(accountant: object) -> TrialName | None:
+    """Return the name of the trial whose accountant this is; None if no trial's."""
     name = getattr(accountant, "trial", None)
     return name if isinstance(name, TrialName) else None
 
@@ -127,7 +128,7 @@ def caveats_of(thing: object) -> list[str]:
 
 def paid_by(accountant: object, made: _Result) -> _Result:
     """Return what was released, which keeps the name of the trial that paid for it, if one did."""
-    return _of_trial(_trial_behind(accountant), made)
+    return _of_trial(trial_behind(accountant), made)
 
 
 def _of_trial(trial: TrialName | None, made: _Result) -> _Result:

@@ -13,11 +13,22 @@ from privrl.costs.selection import SelectionCost
 from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.shown import shown
 from privrl.mechanisms.selection import plan_selection
-from privrl.models.saving import CHOSEN, check_entries, check_format
+from privrl.models.saving import (
+    CHOSEN,
+    LEARNED,
+    OF_TRIAL,
+    check_entries,
+    check_format,
+    classifier_verdict,
+    randomness_said,
+)
 from privrl.models.targets import check_guarantee, guarantee_of, plain_target, read_target
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_count, check_truth
 
 _OF_MODEL = ("randomness", "shareable", "because")
+_ALONE = ("guarantee", "shareable", "because")  # what the file of a fit alone states
+_BEGUN = ("naive_bayes",)
+_LEARNED = "learned"  # whether the classes are those of the records
 _ENTRIES = (
     "format", "guarantee", "target", "candidates", "chosen", "trials", "model", *_OF_MODEL,
 )  # fmt: skip
@@ -35,7 +46,7 @@ def chosen_plain(model: dict[str, Any], by: Selection) -> dict[str, Any]:
         "candidates": list(by.candidates),
         "chosen": by.name,
         "trials": by.cost.trials,
-        "model": model,
+        "model": _part(model),
         **{name: model[name] for name in _OF_MODEL},
     }
 
@@ -53,19 +64,47 @@ def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> An
     names, target = data["candidates"], read_target(data["target"])
     if not isinstance(names, list) or data["chosen"] not in names:
         raise ValueError(f"candidates must be a list with {shown(data['chosen'])}.")
-    if not isinstance(data["model"], Mapping) or data["model"].get("format") == CHOSEN:
-        raise ValueError("model must be a classifier that was fitted, not one that was chosen.")
+    fit = _fit("model", data["model"])
     trials = check_count("trials", data["trials"])
     cost, _ = plan_selection(target, len(names), trials=trials)  # type: ignore[arg-type] # it checks
     check_guarantee(data["guarantee"], guarantee_of(cost, target))
-    model = read(data["model"])
+    model = read(fit)
     for name in _OF_MODEL:
-        if data[name] != data["model"][name]:
+        if data[name] != fit[name]:
             raise ValueError(f"{name} must be that of the model, got {shown(data[name])}.")
     _check_within(model.total_cost_, cost, target)
     # Where it began is a part of what was chosen: alone, it would state less.
     mark_chosen(model, Selection(cost, target, data["chosen"], tuple(names)))
     return model
+
+
+def _part(fit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain data of a fit as a part of the file, which nobody reads alone.
+
+    It has a format of its own, no guarantee and no verdict; and so has where the fit began.
+    """
+    part = {name: each for name, each in fit.items() if name not in _ALONE}
+    part |= {"format": fit["format"] + OF_TRIAL, _LEARNED: fit["because"] == LEARNED.because}
+    return part | {name: _part(fit[name]) for name in _BEGUN if name in fit}
+
+
+def _fit(what: str, part: Any) -> dict[str, Any]:
+    """Return the plain data of the fit that is a part of the file."""
+    said = part.get("format") if isinstance(part, Mapping) else None
+    if not isinstance(said, str) or not said.endswith(OF_TRIAL) or said == CHOSEN + OF_TRIAL:
+        raise ValueError(f"{what} must be a classifier that a trial fitted, and not chosen alone.")
+    if stated := [name for name in _ALONE if name in part]:
+        raise ValueError(f"{what} must not state its own {stated[0]}, which is not that of all.")
+    verdict = classifier_verdict(
+        private=True,
+        randomness=randomness_said({"randomness": part.get("randomness")}),
+        learned=check_truth(_LEARNED, part.get(_LEARNED)),
+    )
+    fit = {name: each for name, each in part.items() if name != _LEARNED}
+    for name in _BEGUN:
+        if name in part:
+            fit |= {name: _fit(name, part[name]), "guarantee": None}
+    return fit | {"format": said.removesuffix(OF_TRIAL)} | verdict.said
 
 
 def _check_within(fit: Cost, cost: SelectionCost, target: Target | None) -> None:

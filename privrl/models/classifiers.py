@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -38,11 +38,12 @@ from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
 from privrl.files.chosen import (
     MARK,
+    TRIAL,
     TrialName,
     is_of_trial_now,
     marked_state,
-    paid_by,
     selection_of,
+    trial_behind,
 )
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
@@ -72,7 +73,7 @@ from privrl.numerics.typing import FloatArray
 Domain = Schema | Column | Sequence[int]
 Classes = str | Sequence[str | int | bool] | Categories
 
-_OF_BEFORE: Final = ("feature_names_in_", MARK)  # what the next fit forgets, if it has none
+_NAMES: Final = "feature_names_in_"  # which the next fit forgets, if it has none
 
 
 class ClassesLeakWarning(UserWarning):
@@ -100,7 +101,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Without annotations, so that they are no parameters.
     cost_, randomness_, _is_clone = fitted(), fitted(), False
-    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `paid_by`
+    _trial: ClassVar[TrialName | None] = None  # that paid for the fit, see `_take`
+    _is_part: ClassVar[bool] = False  # of another's fit, see `as_part`
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -277,10 +279,20 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     # Fits -----------------------------------------------------------------------------------------
 
     def _as_set(self) -> Self:
-        """Return a copy to fit: another thread may set parameters of the estimator meanwhile."""
+        """Return a copy to fit: another thread may set parameters of the estimator meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If this is a part of another, which would state what it cost before.
+        """
+        if self._is_part:
+            raise ValueError(
+                "a classifier that is a part of another is not fitted again, because the other "
+                "states its cost: fit the other, or sklearn.base.clone of this one."
+            )
         own = copy(self)
-        for of_before in _OF_BEFORE:
-            own.__dict__.pop(of_before, None)
+        own.__dict__.pop(_NAMES, None)
         return own
 
     def _become(self, records: "Records", **learned: Any) -> None:
@@ -292,13 +304,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         )
 
     def _take(self, own: Self, accountant: Accountant | None) -> Self:
-        """Set all fitted attributes at once, so that an earlier failure changes nothing."""
+        """Set all fitted attributes at once, so that an earlier failure changes nothing.
+
+        Which trial paid is among them: an interrupt leaves no fit that forgot it.
+        """
         parameters = self._get_param_names()
         learned = {name: each for name, each in vars(own).items() if name not in parameters}
-        for of_before in _OF_BEFORE:
-            self.__dict__.pop(of_before, None)
+        learned |= {MARK: None, TRIAL: trial_behind(accountant)}
+        self.__dict__.pop(_NAMES, None)
         self.__dict__.update(learned)
-        return paid_by(accountant, self)
+        return self
 
     def __sklearn_clone__(self) -> Any:
         """Return what `sklearn.base.clone` returns: a copy that is not fitted, and is marked."""
@@ -317,6 +332,19 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
                 UserWarning,
                 stacklevel=3,
             )
+
+
+_Part = TypeVar("_Part", bound=Classifier)
+
+
+def as_part(fitted: _Part) -> _Part:
+    """Return a copy that is never fitted again, so that whoever holds it knows what it cost.
+
+    Copies and pickles of it are neither. A clone is another classifier, and can be fitted.
+    """
+    part = object.__new__(type(fitted))  # `copy` would mark it with a trial
+    part.__dict__.update(vars(fitted), _is_part=True)
+    return part
 
 
 class SavedClassifier(Saved, Classifier):
@@ -370,9 +398,9 @@ class SavedClassifier(Saved, Classifier):
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
-        return self.plain() if by is None else chosen_plain(self.plain(), by)
+        return self._fit_plain() if by is None else chosen_plain(self._fit_plain(), by)
 
-    def plain(self) -> dict[str, Any]:
+    def _fit_plain(self) -> dict[str, Any]:
         """Return the same of a fit alone, of a classifier that may be chosen."""
         public: Public = self._public
         self.check_parameters()  # as whoever reads the file does

@@ -90,7 +90,13 @@ def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
 
 def check_classifier(data: Any, wanted: Collection[str]) -> None:
     """Check the entries of a classifier that states its own cost alone."""
-    if isinstance(data, Mapping) and data.get("format") == CHOSEN:
+    said = data.get("format") if isinstance(data, Mapping) else None
+    if isinstance(said, str) and said.endswith(OF_TRIAL):
+        raise ValueError(
+            "a classifier must be read with the whole file of what was chosen, which states the "
+            "cost; got what one trial fitted."
+        )
+    if said == CHOSEN:
         raise ValueError(
             "the file must hold a classifier that was fitted alone, got one that privrl classify "
             "--choose chose among several; privrl predict takes either."
@@ -113,7 +119,10 @@ def randomness_said(data: Mapping[str, Any]) -> str | None:
 
 
 #: The format of a classifier that was chosen; its file states the cost of the whole selection.
-CHOSEN: Final = "privrl.ChosenClassifier 1"
+CHOSEN: Final = "privrl.ChosenClassifier 2"
+
+#: After the format of what such a file holds: alone it would state what one trial cost.
+OF_TRIAL: Final = " of a trial"
 
 #: The verdict on a classifier whose classes are not public; a loaded one is recognised by it.
 LEARNED: Final = Verdict(

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -228,9 +229,14 @@ def test_a_file_that_states_too_little_is_refused() -> None:
         ("guarantee", {**good["guarantee"], "epsilon": 0.5}, "guarantee must be"),
         ("randomness", "seeded", "randomness must be"),
         ("shareable", False, "shareable must be"),
-        ("model", good, "not one that was chosen"),
-        ("model", 3, "not one that was chosen"),
-        ("format", "privrl.ChosenClassifier 2", "entries"),
+        ("model", good, "not chosen alone"),
+        ("model", 3, "not chosen alone"),
+        ("model", {**good, "format": f"{good['format']} of a trial"}, "not chosen alone"),
+        ("model", {**good["model"], "learned": None}, "learned must be"),
+        ("model", {**good["model"], "learned": True}, "shareable must be"),
+        ("model", {**good["model"], "randomness": 3}, "randomness must be"),
+        ("model", {**good["model"], "shareable": True}, "not state its own shareable"),
+        ("format", "privrl.ChosenClassifier 1", "entries"),
     ):
         with pytest.raises(ValueError, match=message):
             classifier_from_dict({**good, entry: value})
@@ -713,6 +719,81 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_what_a_chosen_file_holds_is_read_with_all_of_it(kind: Any) -> None:
+    """A part of it, read alone, stated what one trial had cost, and was shareable."""
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model = kind(CELLS, classes="b", target=trial.part(0.9))
+        return model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant), 0.0
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    data = json.loads(json.dumps(best.result.to_dict()))
+    parts = [data["model"]]
+    if kind is PrivateLogisticRegression:
+        parts.append(data["model"]["naive_bayes"])
+    for part in parts:
+        assert not part.keys() & {"guarantee", "shareable", "because"}
+        for read in (PrivateNaiveBayes.from_dict, PrivateLogisticRegression.from_dict):
+            with pytest.raises(ValueError, match="with the whole file of what was chosen"):
+                read(part)
+    assert not hasattr(best.result, "plain")
+    loaded = classifier_from_dict(data)
+    assert loaded.to_dict() == data
+    assert loaded.guarantee == best.result.guarantee
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
+def test_an_interrupted_fit_knows_which_trial_paid_for_it(kind: Any) -> None:
+    """At each of its last lines: its file stated what the fit alone had cost."""
+    lines, ends = 0, 0
+    files = ("models/classifiers.py", "logistic_regression/classifier.py", "files/chosen.py")
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == ends:
+                raise KeyboardInterrupt
+        return trace
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model.set_params(target=trial.part(0.9))
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant)
+        finally:
+            sys.settrace(before)
+        return model, 0.0
+
+    model = kind(CELLS, classes="b")
+    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+    last, fitted = lines, 0
+    for end in range(last, last - 40, -1):
+        lines, ends, model = 0, end, kind(CELLS, classes="b")
+        with pytest.raises(KeyboardInterrupt):
+            select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
+        for made in (model, getattr(model, "naive_bayes_", None)):
+            if hasattr(made, "classes_"):
+                fitted += 1
+                for state in (lambda made=made: made.guarantee, made.to_dict):
+                    with pytest.raises(ValueError, match="must be what the selection returned"):
+                        state()
+    assert fitted > 0
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_is_in_a_chosen_classifier_is_not_fitted_again(*, loaded: bool) -> None:
+    """Its file stated the selection, with counts of the records in it."""
+    part = _chosen_gradients(loaded=loaded).naive_bayes_
+    part.set_params(target=None, mechanism="none")
+    with pytest.raises(ValueError, match="part of another is not fitted again"):
+        part.fit([[0.5, 0.5]], [0])
+
+
 @pytest.mark.parametrize("kind", ["as it is", "in a classifier", "as a beginning", "its beginning"])
 def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> None:
     """A fit of epsilon .66 was chosen for 1, which its file stated: both together cost 1.21."""
@@ -733,7 +814,9 @@ def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> N
 
     made = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1).result
     made = made.classifier_ if kind == "in a classifier" else made
-    made = begun if kind == "its beginning" else made
+    if kind == "its beginning":
+        assert dict(begun.guarantee) == own  # no selection returned it
+        made = made.naive_bayes_
     for state in (lambda: made.guarantee, lambda: made.total_cost_, made.to_dict):
         with pytest.raises(ValueError, match="fitted in the trial that chose it"):
             state()

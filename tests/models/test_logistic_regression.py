@@ -1,8 +1,10 @@
 """Private logistic regression: what it promises to scikit-learn, and what to people."""
 
+import copy
 import json
 import math
 import os
+import pickle
 from threading import Thread
 
 import numpy as np
@@ -20,11 +22,12 @@ from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import AddRemoveRecord, GaussianCost
+from privrl.costs.base import Together
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression import slopes
-from privrl.models.logistic_regression.choice import load_classifier
+from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
 from privrl.models.logistic_regression.plan import TUNED, Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.slopes import shortened_products
@@ -274,11 +277,76 @@ def test_it_begins_with_a_classifier_that_was_paid_for():
     before = json.dumps(naive.to_dict())
     accountant = RdpAccountant()
     model = made().fit(X, y, accountant=accountant, naive_bayes=naive)
-    assert model.naive_bayes_ is naive
+    assert model.naive_bayes_.to_dict() == naive.to_dict()
     assert json.dumps(naive.to_dict()) == before
     np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
     # Its own part alone, and all of the target.
     assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
+
+
+@pytest.mark.parametrize("after", ["the fit", "its charge"])
+def test_a_beginning_that_is_fitted_again_changes_no_statement(after, tmp_path):
+    """Its file stated epsilon 0.10, although both fits together had cost 10.0."""
+    X, y = records()
+    target = ApproxDP(0.1, 1e-5)
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], epsilon=10, random_state=1).fit(X, y)
+    spent = naive.cost_.parts
+
+    class Again(RdpAccountant):
+        def compose(self, cost, count=1):
+            super().compose(cost, count)
+            if after == "its charge":  # as by another thread
+                naive.set_params(epsilon=0.01).fit(X, y)
+
+    model = made(target).fit(X, y, naive_bayes=naive, accountant=Again())
+    other = copy.copy(model)
+    naive.set_params(epsilon=0.01).fit(X, y)
+    model.save(tmp_path / "model.json")
+    for each in (model, other, load_classifier(tmp_path / "model.json")):
+        assert each.total_cost_ == Together([each.cost_, *spent])
+        assert each.guarantee["epsilon"] > 9.8
+        assert each.naive_bayes_.cost_ == Together(spent)
+
+
+@CLONES
+@pytest.mark.parametrize("how", ["as it is", "copied", "pickled", "in a file", "begun before"])
+def test_what_is_in_a_classifier_is_not_fitted_again(how, tmp_path):
+    """Its file stated epsilon 0.1, with counts of the records in it."""
+    X, y = records()
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], epsilon=0.1, random_state=1).fit(X, y)
+    model = made(ApproxDP(0.1, 1e-5)).fit(
+        X, y, naive_bayes=naive if how == "begun before" else None
+    )
+    model.save(tmp_path / "model.json")
+    if how == "in a file":
+        model = load_classifier(tmp_path / "model.json")
+    outer = PrivateClassifier(SIZES, classes=[0, 1], epsilon=0.1, random_state=1).fit(X, y)
+    made_of = {"copied": copy.deepcopy, "pickled": lambda each: pickle.loads(pickle.dumps(each))}
+    model, outer = (made_of.get(how, lambda each: each)(each) for each in (model, outer))
+    said, cost, accountant = model.to_dict(), outer.cost_, RdpAccountant()
+    for part in (model.naive_bayes_, outer.classifier_, model.naive_bayes_.with_temperature(0.5)):
+        again = clone(part)
+        for kind in ({"epsilon": 10, "target": None}, {"mechanism": "none", "epsilon": None}):
+            if kind.keys() <= part.get_params().keys():
+                part.set_params(**kind)
+                with pytest.raises(ValueError, match="part of another is not fitted again"):
+                    part.fit(X, y, accountant=accountant)
+        part.set_params(**again.get_params())
+        again.fit(X, y, accountant=accountant)
+    assert len(accountant.journal) == 3
+    assert model.to_dict() == said
+    assert outer.cost_ == outer.classifier_.cost_ == cost
+
+
+def test_a_file_does_not_state_less_than_what_is_in_it():
+    X, y = records()
+    good = made(ApproxDP(0.1, 1e-5)).fit(X, y).to_dict()
+    assert classifier_from_dict(good).to_dict() == good
+    wrong = (({"epsilon": 10}, "no more than all"), ({"mechanism": "none"}, "private"))
+    for how, message in wrong:
+        part = PrivateNaiveBayes(SIZES, classes=[0, 1], random_state=1, **how).fit(X, y).to_dict()
+        with pytest.raises(ValueError, match=f"naive_bayes must .*{message}"):
+            classifier_from_dict({**good, "naive_bayes": part})
 
 
 def test_a_file_states_the_cost_of_both_models_in_it(tmp_path):

@@ -12,7 +12,7 @@ from privrl.accounting.targets import PureDP
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.models.chosen import chosen_from_plain
-from privrl.models.classifiers import Classifier
+from privrl.models.classifiers import Classifier, as_part
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -39,7 +39,8 @@ class PrivateClassifier(Classifier):
     Attributes
     ----------
     classifier_ : PrivateLogisticRegression or PrivateNaiveBayes
-        What was fitted: with all that it knows, such as ``cost_``, and with ``save``.
+        What was fitted: with all that it knows, such as ``cost_``, and with ``save``. It is not
+        fitted again.
     classes_ : array, shape (J,)
         The classes, sorted.
     n_features_in_ : int
@@ -88,11 +89,10 @@ class PrivateClassifier(Classifier):
         chosen: Any = kinds[name](**common)
         self.warn_of_clones(accountant)
         chosen.fit(X, y, accountant=accountant)
-        for own in ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_"):
-            self.__dict__.pop(own, None)
-            if own in vars(chosen):
-                self.__dict__[own] = vars(chosen)[own]
-        self.__dict__["classifier_"] = chosen
+        own = ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_")
+        learned = {each: vars(chosen)[each] for each in own if each in vars(chosen)}
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(learned, classifier_=as_part(chosen))  # at once
         return self
 
     def _scores(self, X: Any) -> FloatArray:

@@ -13,10 +13,16 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import chosen_by, paid_by, selection_now
+from privrl.files.chosen import TRIAL, chosen_by, selection_now, trial_behind
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
+from privrl.models.classifiers import (
+    Classes,
+    LocalRecords,
+    Public,
+    SavedClassifier,
+    as_part,
+)
 from privrl.models.logistic_regression.plain import attributes_of, both, parameters_of, to_plain
 from privrl.models.logistic_regression.plan import (
     Plan,
@@ -59,7 +65,8 @@ class PrivateLogisticRegression(SavedClassifier):
         The cost of everything in a saved file: `cost_` and that of a naive Bayes classifier that
         `fit` was given, as if both were fitted on the same records.
     naive_bayes_ : PrivateNaiveBayes
-        The fitted classifier that the gradients start from; slopes use its classes' frequencies.
+        The fitted classifier that the gradients start from, or a copy of it, which is not fitted
+        again; slopes use its classes' frequencies.
     n_steps_ : int
         The number of released gradients; 0 if noise would drown them. Then the model is naive
         Bayes.
@@ -96,7 +103,7 @@ class PrivateLogisticRegression(SavedClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    naive_bayes_, n_steps_ = fitted(), fitted()
+    naive_bayes_, n_steps_, _whole_cost = fitted(), fitted(), fitted()
 
     def fit(
         self,
@@ -121,7 +128,7 @@ class PrivateLogisticRegression(SavedClassifier):
         records = own._read(X, y)
         n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
         if naive_bayes is not None:
-            _check_begun(naive_bayes, records)
+            _check_begun(begun, records)
         sigma = whole_sigma(own._target())
         own.warn_of_clones(accountant)
         planned = plan(
@@ -149,10 +156,16 @@ class PrivateLogisticRegression(SavedClassifier):
                 begun, records, planned, tables, rng, counted=counted, measured=measured
             )
             before = naive_bayes is not None
-            own._become(records, cost_=cost, _is_begun_before=before, **learned)
-            self._take(own, accountant)
             if not before:  # both were charged as one
-                paid_by(accountant, self.naive_bayes_)
+                vars(learned["naive_bayes_"])[TRIAL] = trial_behind(accountant)
+            own._become(
+                records,
+                cost_=cost,
+                _whole_cost=both(cost, begun) if before else cost,
+                _is_begun_before=before,
+                **learned,
+            )
+            self._take(own, accountant)
             return counts
 
         counts = Release(accountant, cost, learn, rng).make()
@@ -185,10 +198,14 @@ class PrivateLogisticRegression(SavedClassifier):
         return labels if self.classes is None else self.classes
 
     def _begun(self, naive_bayes: PrivateNaiveBayes | None) -> PrivateNaiveBayes:
-        """Return the naive Bayes classifier to begin with, fitted or to be fitted."""
+        """Return the naive Bayes classifier to begin with, fitted or to be fitted.
+
+        It is a copy: the one that was given may be fitted again, meanwhile or later.
+        """
         if naive_bayes is None:
-            return PrivateNaiveBayes()
+            return as_part(PrivateNaiveBayes())
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
+        naive_bayes = as_part(naive_bayes)
         check_is_fitted(naive_bayes, "temperature_")
         if naive_bayes._by_value:  # a file would be read as one of the other classifier
             raise ValueError(
@@ -218,7 +235,8 @@ class PrivateLogisticRegression(SavedClassifier):
         return logits + self.intercept_
 
     def _own_cost(self) -> Cost:
-        return both(self.cost_, self.naive_bayes_) if self._is_begun_before else self.cost_
+        cost: Cost = self._whole_cost
+        return cost
 
     def _begun_by(self) -> tuple[SavedClassifier, ...]:
         return (self.naive_bayes_,)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from privrl.costs.base import Cost, Together
+from privrl.costs.base import Cost, NoPrivacy, Together, zcdp_rho
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.files.sharing import Verdict, check_said
 from privrl.files.shown import shown
-from privrl.models.classifiers import Public
+from privrl.models.classifiers import Public, as_part
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import (
     check_classifier,
@@ -36,13 +36,12 @@ _ENTRIES = (
 def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
-    cost, before = state["cost_"], state["_is_begun_before"]
-    total = both(cost, begun) if before else cost
+    cost = state["cost_"]
     return {
         "format": FORMAT,
-        "guarantee": dict(guarantee_of(total, public.target)),
+        "guarantee": dict(guarantee_of(state["_whole_cost"], public.target)),
         "target": plain_target(public.target),
-        "naive_bayes": begun.plain(),
+        "naive_bayes": begun._fit_plain(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
         "deviations": [table.tolist() for table in state["deviations_"]],
@@ -51,7 +50,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
             "relation": str(cost.relation),
             "sigma": cost.sigma,
             "steps": state["n_steps_"],
-            "begun_before": before,
+            "begun_before": state["_is_begun_before"],
         },
         "randomness": state["randomness_"],
         **_verdict(begun, state["randomness_"]).said,
@@ -63,7 +62,7 @@ def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     data = _as_now(data)
     check_classifier(data, _ENTRIES)
     check_format(data, FORMAT)
-    begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
+    begun = as_part(PrivateNaiveBayes.from_dict(data["naive_bayes"]))
     target = read_target(data["target"])
     return {"schema": begun.schema, "classes": begun.classes, "target": target}, begun
 
@@ -78,6 +77,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     check_said(data, _verdict(begun, randomness_said(data)))
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
+    _check_part(begun, cost, before=before)
     total = both(cost, begun) if before else cost
     target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
@@ -90,6 +90,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         "naive_bayes_": begun,
         "classes_": begun.classes_,
         "cost_": cost,
+        "_whole_cost": total,
         "_is_begun_before": before,
         "_public": replace(begun._public, target=target),
         "n_steps_": check_count("steps", spent["steps"], least=0),
@@ -107,6 +108,15 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
     """Return the joint cost of gradients and of a classifier fitted before, on the same records."""
     before = begun.cost_
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
+
+
+def _check_part(begun: PrivateNaiveBayes, cost: Cost, *, before: bool) -> None:
+    """Check that the cost of where it began is in what is stated; last digits may differ."""
+    if isinstance(begun.cost_, NoPrivacy):
+        raise ValueError("naive_bayes must be private, got one of mechanism 'none'.")
+    part, whole = zcdp_rho(begun.cost_), zcdp_rho(cost)
+    if not before and (part is None or whole is None or float(part) > float(whole) * (1 + 1e-6)):
+        raise ValueError("naive_bayes must cost no more than all, unless it was begun before.")
 
 
 def _as_now(data: Any) -> Any:
