@@ -14,7 +14,7 @@ during a trial are marked with its selection when they are made: of all trials, 
 A thread that a candidate starts has no context of the trial, and some containers hide what they
 hold from the collector: what leaves a trial there has no mark. So each release keeps the name of
 the trial that paid for it, which its accountant has, and without the mark of that trial's selection
-it states no cost and has no file.
+it has no file, and no guarantee without a caveat. Its ``cost`` stays that of the trial.
 """
 
 import gc

@@ -315,7 +315,9 @@ def _learned(
     found = multiply(cells, records.numbers, start, parts, steps=planned.multiples, rng=rng)
     learned = {
         "naive_bayes_": begun,
-        "n_steps_": planned.scores.number + planned.weights.number,
+        "n_steps_": sum(
+            each.number for each in (planned.scores, planned.weights, planned.multiples)
+        ),
         # What is seeded of it can be undone.
         "randomness_": begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
         **_attributes(found, start),

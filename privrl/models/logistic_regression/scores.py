@@ -73,9 +73,10 @@ def weigh(
     if not steps.number:
         return start
     base, n_features = np.exp(start.log_prior), len(start.sizes)
-    bent = np.append(start.strengths, base * (1 - base))
+    apart = np.maximum(base * (1 - base), _LEAST)  # 0 where a class is nearly sure
+    bent = np.append(start.strengths, apart)
     typical = math.sqrt(2 * bent.sum())
-    even = min(float((base * (1 - base)).sum()), 0.5)  # less where classes are rare
+    even = min(float(apart.sum()), 0.5)  # less where classes are rare
     length = TUNED.length * math.sqrt(bent.sum() / even)
     noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
     stable = steps.number / ((1 - TUNED.momentum) * bent.sum())

@@ -20,6 +20,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _LEAST = 1e-3  # variance of a residual, so that it divides
+_LEAST_BENT = 1e-12  # curvature of a class that is nearly sure, likewise
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ class Start:
         """
         base = np.exp(self.log_prior)
         counts = np.maximum(self.n_records * self.shares, 1.0)
-        return np.append(counts, self.n_records)[:, None] * (base * (1 - base))
+        return np.append(counts, self.n_records)[:, None] * np.maximum(
+            base * (1 - base), _LEAST_BENT
+        )
 
     @property
     def strengths(self) -> FloatArray:
