@@ -302,7 +302,7 @@ def audit_mechanism(
 def _check_question(delta: float, claimed: float | None, confidence: float) -> None:
     check_delta(delta)
     check_between("confidence", confidence, 0, 1, "0.99 is usual")
-    if claimed is not None and not claimed >= 0:
+    if claimed is not None and not as_floats("claimed", claimed) >= 0:
         raise ValueError(f"claimed must be >= 0, got {shown(claimed)}; it is an epsilon in nats.")
 
 

@@ -402,6 +402,8 @@ def test_bad_delta_and_confidence(bad: float) -> None:
 def test_bad_claims(bad: float) -> None:
     with pytest.raises(ValueError, match="claimed must be >= 0"):
         audit_scores(np.arange(100.0), np.arange(100.0), claimed=bad)
+    with pytest.raises(ValueError, match="claimed must be numbers that floats hold"):
+        audit_scores(np.arange(100.0), np.arange(100.0), claimed=10**400)
 
 
 @pytest.mark.parametrize("bad", [99, 1e3, True])
