@@ -10,6 +10,12 @@ from privrl.samplers import base as samplers
 REFUSED = (ValueError, OSError)  # of which LedgerError is one
 
 
+def free_what_no_signal_holds() -> None:
+    """A tracer strikes between a body and the end of its `with`, where no signal does."""
+    while samplers._drawing._is_owned():  # type: ignore[attr-defined] # of RLock
+        samplers._drawing.release()
+
+
 class Interrupter:
     """Raise an exception at the n-th line that a call runs in the library, but for planning.
 
@@ -38,9 +44,7 @@ class Interrupter:
             raised = error
         finally:
             sys.settrace(before)
-        # A tracer strikes between a body and the end of its `with`, where no signal does.
-        while samplers._drawing._is_owned():  # type: ignore[attr-defined] # of RLock
-            samplers._drawing.release()
+        free_what_no_signal_holds()
         try:
             return raised
         finally:

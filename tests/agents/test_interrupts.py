@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import free_what_no_signal_holds
 from made import agent_of
 
 import privrl
@@ -54,6 +55,7 @@ class Interrupter:
             return True
         finally:
             sys.settrace(before)
+            free_what_no_signal_holds()
         return False
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
