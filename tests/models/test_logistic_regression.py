@@ -487,7 +487,7 @@ def test_parts_of_a_plan_are_the_whole(signal, has_tables):
 
 
 def test_features_times_classes_that_rounding_would_drown_are_refused():
-    """Of 2**24 numbers that a record adds, rounding takes half a unit of √2; of more it is more."""
+    """Rounding takes 0.5 of √2 where a record adds to 2**24 numbers, and more beyond."""
     plan(3.0, 100, (2,) * (2**20 - 1), 16, has_tables=False)
     with pytest.raises(ValueError, match=r"at most 16,777,216, got 1,048,576 times 16: leave out"):
         plan(3.0, 100, (2,) * 2**20, 16, has_tables=False)

@@ -100,7 +100,7 @@ class Steps:
 
 
 _NONE = Steps(0, SumsMechanism(sigma=1.0))
-_MOST_ADDED = 2**24  # numbers that a record adds to: rounding then takes a third of √2 at the most
+_MOST_ADDED = 2**24  # numbers that a record adds to: rounding then takes 0.5 of √2 at the most
 
 
 @dataclass(frozen=True)
