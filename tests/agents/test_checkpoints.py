@@ -94,7 +94,7 @@ def state_of(agent: TabularAgent) -> str:
     return json.dumps([tree, heads, data.hex(), entries, spent])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("runs", [None, 2])
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_what_goes_on_from_a_checkpoint_is_what_would_have(method, runs, tmp_path) -> None:

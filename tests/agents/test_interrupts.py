@@ -214,7 +214,7 @@ def test_an_interrupt_between_any_two_instructions_of_an_agent(tell: Any) -> Non
         lives(noisy, tell, Interrupter(at, modules, instructions=True))
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [ApproxDP(5.0, 1e-5), RenyiDP(2, 5.0), None], ids=str)
 def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) -> None:
     """What was drawn after an interrupted charge is in the sum, or the accountant refuses."""

@@ -150,6 +150,7 @@ def test_what_is_missing_is_said() -> None:
             PSRL.private(river(), epsilon=1, relation=relation)
 
 
+@pytest.mark.slow
 def test_prediction_follows_the_last_release() -> None:
     env = gym.make("FrozenLake-v1")
     agent = PSRL.private(env, epsilon=1000, episodes=300, rng=np.random.default_rng(2))

@@ -367,6 +367,7 @@ HATS = Setup(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rewards=st.sampled_from(["hat", "hat damped"]),

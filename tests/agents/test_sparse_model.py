@@ -552,6 +552,7 @@ def near(found: float, wanted: float) -> bool:
     return abs(found - wanted) < SURE * np.sqrt(wanted * (1 - wanted) / RUNS)
 
 
+@pytest.mark.slow
 def test_transitions_are_sampled() -> None:
     """Action 0 led to a state worth 1 in 3 of 4 cases, action 1 in 2 of 4.
 
@@ -567,6 +568,7 @@ def test_transitions_are_sampled() -> None:
     assert near(found, 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("middle", [0.5, 0.55])
 def test_mean_rewards_are_sampled(middle: float) -> None:
     """Means of 20 equal rewards may be wrong by a 210th, wherever they are between two points."""
@@ -619,6 +621,7 @@ def forks(runs: int, deviation: float, tried: float = 0.0) -> SparseModel:
     return SparseModel(NoisyPosterior(counts, noise, np.ones_like(noise)), paid, 2)
 
 
+@pytest.mark.slow
 def test_who_follows_hopes_in_one_of_thirty() -> None:
     """Where a row leads is unknown: to the best state in 3 of 100 cases, or to any of the ten.
 
@@ -627,6 +630,7 @@ def test_who_follows_hopes_in_one_of_thirty() -> None:
     assert near(share(forks(RUNS, 0.0)), 0.03 + 0.97 / 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deviation", [0.0, 1e-3])
 def test_without_noise_what_was_tried_is_not_hoped_for(deviation: float) -> None:
     """Action 1 was tried once, and so doubted that nearly all of it is unknown.

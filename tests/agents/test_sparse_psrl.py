@@ -214,6 +214,7 @@ def test_a_plan_between_draws_is_of_the_same_release() -> None:
         learner.observe(Transition(0, 1, 1.0, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", [True, False])
 def test_exploring_ends_after_a_seventh(found: bool, monkeypatch) -> None:
     """Of 4000 runs that know nothing, those that explore leave all to chance: 1 − 7 t / T do.
@@ -431,6 +432,7 @@ def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> No
         learner.begin_episode(list(learner.schedule.starts(10**4))[learner.draws])
 
 
+@pytest.mark.few(3)
 @each_env
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (5.0, 1e-3)])
 def test_a_budget_may_be_epsilon_and_delta(name: str, epsilon: float, delta: float) -> None:

@@ -26,7 +26,7 @@ RUNS = 300  # of each data set
 each_model = pytest.mark.parametrize("name", MODELS)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @each_model
 def test_a_model_releases_what_is_claimed(name: str) -> None:
     """The law of 600 times 50 noises and more, d′ of 1.414 within 0.09, and the fitted models."""
@@ -63,6 +63,7 @@ def test_sizes_of_noise_are_those_of_the_claim() -> None:
     assert math.isfinite(sizes.max())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", HISTOGRAMS)
 def test_a_histogram_shows_what_is_claimed(mechanism: str) -> None:
     """300 histograms of 40 bins of each of two neighbours; 172 find 10 % too little noise."""
@@ -72,7 +73,7 @@ def test_a_histogram_shows_what_is_claimed(mechanism: str) -> None:
     assert not audit.violated
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("mechanism", HISTOGRAMS)
 def test_a_histogram_with_too_little_noise_is_found(mechanism: str) -> None:
     """A tenth of it; by its law and by an audit."""

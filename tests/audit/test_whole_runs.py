@@ -35,7 +35,7 @@ def method(agent: str, sampler: str, **options: Any) -> Method:
     return Method(agent=agent, sampler=sampler, schedule="every-episode", **options)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("agent", "sampler", "unit", "terminates"), CASES)
 def test_an_agent_releases_what_is_claimed(agent, sampler, unit, terminates) -> None:
     """2,800 runs of 34 draws: d′ within 0.042 of 1.414, and the law of a million noises."""
@@ -97,6 +97,7 @@ def test_noise_shared_by_transitions_and_rewards_is_found() -> None:
     assert law.found == ("dependence",)
 
 
+@pytest.mark.slow
 def test_loops_in_the_wrong_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sampler and agent have them from one function, so that neither can tell."""
 
@@ -116,7 +117,7 @@ def test_loops_in_the_wrong_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> 
 DRAWING = [("diffuse", None), ("diffuse", 1), ("concentrated", None), ("concentrated", 1)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("sampler", "window"), DRAWING)
 def test_an_agent_draws_from_the_law_that_is_claimed(sampler: str, window: int | None) -> None:
     """8,000 runs, where 1,000 find 5 % too large a weight. The audit sees a third of epsilon."""

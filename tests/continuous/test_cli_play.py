@@ -34,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["numbers", "mixed"])
 def test_policies_and_models_are_played(folder: Path, kind: str) -> None:
     model, seeded = f"{kind}/model", ["--episodes", 3, "--seed", 1, "--json"]

@@ -142,6 +142,7 @@ def test_a_constant_reward_is_found_exactly(cart_pole: ContinuousModel) -> None:
     np.testing.assert_allclose(after.reward, 1, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_plans_fear_ends_where_nobody_was(cart_pole: ContinuousModel) -> None:
     state, action = np.array([[0.0, 0, 0, 0], [2.0, 0, 0, 0]]), np.ones((2, 1))
     np.testing.assert_array_equal(cart_pole.predict(state, action).doubt, [0, ENDS.hazard])
@@ -286,6 +287,7 @@ def test_public_functions_take_the_place_of_what_was_learned(model: ContinuousMo
     assert after.ends[0] == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("private", [True, False])
 def test_a_pendulum_is_swung_up(private: bool) -> None:
     """1,000 persons at epsilon 5: random play earns -1,240, and true dynamics -141."""
@@ -556,6 +558,7 @@ def test_a_model_whose_columns_are_all_categories_is_read_again(tmp_path: Path) 
     np.testing.assert_array_equal(read.end_chance(np.zeros((3, 1))), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
 def test_an_interrupt_after_the_charge_says_that_it_is_spent(start: int) -> None:
     """At every line, a third of them at a time."""

@@ -75,6 +75,7 @@ def test_each_bound_is_wrong_as_often_as_it_may_be_and_no_oftener() -> None:
     assert all(wrong > most for wrong in misses(0.45))
 
 
+@pytest.mark.slow
 def test_the_whole_curve_is_bounded_at_once() -> None:
     """Beta(3, 2) against Beta(2, 3): no delta at any epsilon is exceeded, nor epsilon.
 
@@ -188,7 +189,7 @@ RELEASES = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> None:
     """A million draws come within 10 % of the exact epsilon, and never above it.
@@ -319,6 +320,7 @@ def test_laplace_noise_stands() -> None:
         assert 0.8 < result.epsilon_lower <= 1.0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "mechanism", [halved, same_seed, one_for_all, bare_zeros, sometimes_raw, uneven_noise]
 )

@@ -170,7 +170,7 @@ def test_the_method_gives_the_integral_of_two_pairs() -> None:
 # The library -----------------------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:
@@ -186,6 +186,7 @@ def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[i
     assert np.all((just_below > DELTAS)[positive]), (epsilons, just_below)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_delta_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:

@@ -73,7 +73,7 @@ def test_the_test_has_power(draw: Draw, size: float, wrong: float) -> None:
     assert p_value(draw, drawn, size) < FALSE_ALARM
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("size", [1e5, 2.0**40, 123456789.123])
 def test_law_of_much_noise(draw: Draw, size: float) -> None:
@@ -100,7 +100,7 @@ def test_tiny_noise_is_zero(draw: Draw) -> None:
     assert not draw(1e-3, 100_000, rng()).any()
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("size", [0.4, 1.3, 20.0])
 def test_law_where_fractions_decide(

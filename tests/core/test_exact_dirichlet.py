@@ -50,7 +50,7 @@ def test_law_of_tiny_shapes() -> None:
     assert stats.kstest(-1.05e-6 * drawn(1e-6), stats.expon.cdf).pvalue < FALSE_ALARM
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [0.3, 1.5, 40.0])
 def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 4,000 draws all are left to as many digits as it takes, and the law is the same."""

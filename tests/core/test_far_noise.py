@@ -40,6 +40,7 @@ def test_law(sigma: float, threshold: int) -> None:
     assert _p_value(values, sigma, threshold, 1.05) < 1e-6  # power: noise 5 % too small
 
 
+@pytest.mark.slow
 def test_law_where_fractions_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most decisions are left to fractions, and the law stays what it is."""
     asked = {"is_below": 0, "_gap": 0}

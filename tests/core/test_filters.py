@@ -290,6 +290,7 @@ ACCOUNTANTS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_no_strategy_of_some_exceeds_a_budget(name: str) -> None:
     assert worst_share(ACCOUNTANTS[name], N_STRATEGIES // 4, seed=11) <= 1
@@ -310,6 +311,7 @@ def test_no_strategy_exceeds_the_budget_of_a_ledgers_file(tmp_path: Path) -> Non
     assert worst <= 1
 
 
+@pytest.mark.slow
 def test_no_strategy_exceeds_a_budget_of_loss_distributions() -> None:
     """Without a plan the first cost is let through again, and nothing else."""
     worst = worst_share(lambda budget: InMemory(PldAccountant(budget=budget)), 12, seed=3)

@@ -250,6 +250,7 @@ def test_separation_of_normal_scores() -> None:
     assert stats.binom.ppf(1e-6, 1000, 0.1) <= alarms <= stats.binom.isf(1e-6, 1000, 0.1)
 
 
+@pytest.mark.slow
 def test_histories_that_are_very_far_apart_raise_no_more_alarms() -> None:
     """SciPy's non-central t is NaN there, which counted as a proof of guilt."""
     alarms = sum(

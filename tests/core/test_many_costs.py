@@ -72,6 +72,7 @@ def composed(spent: list[tuple[Cost, int]], **options) -> RdpAccountant:
 # The same as at every order ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.integers(0, 2**32),

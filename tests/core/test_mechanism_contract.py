@@ -293,7 +293,7 @@ def test_as_many_pure_releases_fit(make: Any) -> None:
     assert 6 * posterior.noise.cost.pure_epsilon <= 1.5 * (1 + 1e-15)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @each_case
 def test_audit_finds_no_violation_and_most_of_the_claim(case: Case) -> None:
     """With 200,000 draws at delta 0.01, a false alarm once in 10,000 runs of each case."""

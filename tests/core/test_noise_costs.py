@@ -495,6 +495,7 @@ def test_loss_distributions_agree_with_the_gaussian_in_closed_form() -> None:
 # Spreads ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @each_type
 @pytest.mark.parametrize("size", [0.3, 2.0, 40.0])
 def test_an_episode_costs_no_less_than_any_spread_of_it(

@@ -134,7 +134,7 @@ TINY = [((7.0, 4.0), 4), ((0.3, 2.0), 5), ((7.0, 4.0, 5.0), 3), ((1.0, 0.5, 1.0,
 each_tiny = pytest.mark.parametrize(("prior", "n"), TINY)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @each_tiny
 @each_kind
 def test_every_number_against_all_data_sets(prior: Sequence[float], n: int, kind: str) -> None:
@@ -316,7 +316,7 @@ def test_dearer_and_more_accurate_with_epsilon(kind: str) -> None:
         assert less.expected_error([20, 20]) > more.expected_error([20, 20])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @each_kind
 @pytest.mark.parametrize("epsilon", [0.8, 30.0])
 def test_profile(kind: str, epsilon: float) -> None:

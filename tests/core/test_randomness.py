@@ -269,7 +269,7 @@ def test_an_agent_though_its_generator_is_replaced() -> None:
 # Other processes, and threads ------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 @pytest.mark.parametrize("rng", [None, secret_rng()], ids=["made there", "sent there"])
 def test_processes_share_no_noise(method: str, rng: np.random.Generator | None) -> None:
@@ -280,6 +280,7 @@ def test_processes_share_no_noise(method: str, rng: np.random.Generator | None) 
     _all_differ([*noise, release(rng), release(rng)])
 
 
+@pytest.mark.slow
 def test_workers_of_loky_share_no_noise() -> None:
     rng = secret_rng()
     noise = Parallel(n_jobs=2, backend="loky")(delayed(release)(rng, i) for i in range(6))

@@ -275,7 +275,7 @@ def _response(data, rng, *, honest: bool = True) -> np.ndarray:
     return np.array([select_private({"a": candidate}, target=TARGET, trials=3, rng=rng).result])
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", [True, False])
 def test_an_audit_finds_what_is_claimed_and_what_is_not(honest: bool) -> None:
     """1,500 selections from each data set, at 99 %: with three times the loss it is found."""

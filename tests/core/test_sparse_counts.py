@@ -368,6 +368,7 @@ def test_an_episode_must_be_a_chain() -> None:
 SPARSE_SAMPLER = SparseCounts(sigma=1.0, releases=[0], table=DAMPED)
 
 
+@pytest.mark.slow
 def test_an_agent_learns_from_it() -> None:
     """As good as dense noise: 30 states, epsilon 10; the random policy has 0 and the best 1."""
     mdp = garnet(30, 3, 3, 20, 1)

@@ -137,6 +137,7 @@ def test_matrices_multiply_to_prefix_sums_within_what_the_norm_is_raised_by(
     assert norm * math.sqrt(n) * off < factorisations._ROUNDED_AWAY * factors.column_norm
 
 
+@pytest.mark.slow
 def test_noise_that_rounding_would_drown_is_refused() -> None:
     """Before anything is charged; by public facts alone."""
     accountant, rng = RdpAccountant(), np.random.default_rng(0)

@@ -19,6 +19,7 @@ def output(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "imports",
     [

@@ -206,7 +206,7 @@ TWO_STATES_WRONG = TabularMDP(
 )
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_joint_law_of_the_counts(sampler, episodes, rng):

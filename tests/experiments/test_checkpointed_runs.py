@@ -60,7 +60,7 @@ def run(kind: str, checkpoint: Checkpoint | None, stop: int | None = None):
     return record, agent, rng
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("stop", [1, 37, 90])
 @pytest.mark.parametrize("kind", WHERE)
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(kind: str, stop: int, tmp_path) -> None:
@@ -123,6 +123,7 @@ def test_q_learning_on_tables_says_why_not(tmp_path) -> None:
         train(agent, mdp, 10, np.random.default_rng(0), checkpoint=Checkpoint(path="k", episodes=1))
 
 
+@pytest.mark.slow
 def test_of_secret_randomness_too_and_each_draw_is_entered_once(tmp_path) -> None:
     """Stopped right after a draw, and gone on with: it is the same draw, of the same data."""
     book = Ledger(tmp_path / "ledger.sqlite")

@@ -50,6 +50,7 @@ def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
     assert "one step replaced" in result.output
 
 
+@pytest.mark.slow
 def test_a_sweep_of_shorter_episodes_than_the_environments_says_so(tmp_path: Path) -> None:
     few = ["--episodes", "2", "--runs", "1", "--epsilons", "1", "--samplers", "noisy-counts", *HERE]
     lake = [*few, "--env", "FrozenLake-v1"]
@@ -61,6 +62,7 @@ def test_a_sweep_of_shorter_episodes_than_the_environments_says_so(tmp_path: Pat
         assert "steps of an episode, and" not in result.output
 
 
+@pytest.mark.slow
 def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     run("sweep", *QUICK, "--seed", "7", "--schedules", "geometric:1.3", "--out", str(first))
@@ -87,6 +89,7 @@ def test_a_saved_spec_repeats_the_sweep_and_can_be_overridden(tmp_path: Path) ->
     assert json.loads((third / "sweep.json").read_text())["spec"] == saved["spec"]
 
 
+@pytest.mark.slow
 def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     command = ["sweep", *QUICK, "--samplers", "noisy-counts", "--out", str(tmp_path)]
     first = run(*command)
@@ -333,6 +336,7 @@ def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
     assert (guarantee["caveats"], guarantee["randomness"]) == ([], SECRET)
 
 
+@pytest.mark.slow
 def test_one_draw_in_all(tmp_path: Path) -> None:
     few = ["--episodes", "1", "--runs", "2", "--epsilons", "0.1,10", *HERE]
     result = run("sweep", *few, "--out", str(tmp_path))

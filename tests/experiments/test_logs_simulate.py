@@ -105,7 +105,7 @@ def _uniform(mdp: TabularMDP) -> FloatArray:
     return np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FrozenLake4x4", "RiverSwim6", "CliffWalking", "Taxi-3k"])
 def test_tasks_earn_what_chance_earns(name: str) -> None:
     """2e4 episodes, false alarm 1e-5."""

@@ -69,6 +69,7 @@ def test_a_policy_is_played_where_one_says(trained: Path) -> None:
     assert "env must have the policy's 16 states and 4 actions" in said
 
 
+@pytest.mark.few(2)
 def test_a_shared_copy_is_played(trained: Path, tmp_path: Path) -> None:
     run("share", str(trained), "--to", str(tmp_path / "copy"), "--weak")
     said = run("play", str(tmp_path / "copy"), "--env-arg", "is_slippery=false", "--episodes", "2")

@@ -44,7 +44,7 @@ def agent(mdp: TabularMDP, *, known: bool, batch: tuple[int, ...]) -> TabularAge
     return made
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("mdp", [CHAIN, ON_ARRIVAL], ids=["at once", "on arrival"])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("batch", [(), (2,)])

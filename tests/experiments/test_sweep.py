@@ -87,6 +87,7 @@ def test_a_row_for_each_method_budget_and_run() -> None:
     np.testing.assert_allclose(result.results["regret"], regret)
 
 
+@pytest.mark.slow
 def test_same_spec_same_numbers() -> None:
     first, again, other = (run_sweep(small(seed=s)).results for s in (3, 3, 4))
     pd.testing.assert_frame_equal(first, again)
@@ -457,6 +458,7 @@ def test_bad_methods(settings, message: str) -> None:
         Method(**settings)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs(name: str) -> None:
     """At its smallest and its largest budget, which are the first and the last."""

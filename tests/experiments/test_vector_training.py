@@ -305,7 +305,7 @@ def path_law(mdp):
     return law
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(15)
 @each_mode
 @pytest.mark.parametrize("runs", [1, 8])
 @pytest.mark.parametrize("native", [True, False])

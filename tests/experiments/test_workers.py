@@ -165,6 +165,7 @@ def test_the_log_of_a_worker_does_not_show_what_a_task_was_given(ours: Any) -> N
     assert "987654321" not in told
 
 
+@pytest.mark.slow
 def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
     done = dict(on_workers(dies_once, JOBS, tmp_path, backend="loky", workers=2))
     assert done == {i: 2 * i for i in JOBS}

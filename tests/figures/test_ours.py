@@ -69,6 +69,7 @@ def test_exact_accounting_of_one_draw(tables) -> None:
     assert 1.2 < ratios[-1] < 1.3
 
 
+@pytest.mark.slow
 def test_exact_accounting_needs_loss_distributions(monkeypatch) -> None:
     """A conversion of Rényi divergences is not to be called exact."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)

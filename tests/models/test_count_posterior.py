@@ -386,6 +386,7 @@ def test_a_last_bin_off_the_lattice_keeps_its_records() -> None:
         assert found[44] == pytest.approx(z[44], abs=1)
 
 
+@pytest.mark.slow
 def test_steps_of_values_are_found_where_no_cell_stands_out() -> None:
     """Six ages in thirty bins: half of the loss of independent cells or less, of 40 releases.
 

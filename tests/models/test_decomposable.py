@@ -225,6 +225,7 @@ def independent(seed, n=3000):
     return structure, released, laws
 
 
+@pytest.mark.slow
 def test_independent_tables_differ_as_chance_has_it():
     """Over 200 draws; means of 200 standard scores are off by .25 once in 2,000 runs.
 

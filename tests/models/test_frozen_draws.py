@@ -115,6 +115,7 @@ REPLACED = [naive_bayes, bayes_net, quantile_bins, histogram_of_bins, a_draw]
 COUNTED = [private_size, private_size_with_a_guess]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("model", [*REPLACED, *COUNTED], ids=lambda each: each.__name__)
 @examples
 @given(data=st.data())
@@ -151,6 +152,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", [*COMMANDS, "add-remove"])
 def test_commands(command, tmp_path: Path, monkeypatch, ledger_path: Path):
     """What is printed and written, for records of every kind that a file can have."""

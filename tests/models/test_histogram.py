@@ -563,7 +563,7 @@ def test_foretold_losses_without_a_known_sum_are_larger() -> None:
 # Error bars ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(10)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [RenyiDP(2, 1.0), RenyiDP(2, 0.02)], ids=repr)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_intervals_and_errors_hold_as_often_as_they_say(mechanism: str, target) -> None:

@@ -448,6 +448,7 @@ def test_too_small_a_budget_to_begin_with_is_refused():
     assert accountant.relation is None
 
 
+@pytest.mark.slow
 def test_deviations_are_those_of_many_fits():
     """Where features are independent. Of 16 fits a standard deviation is within half of the
     truth but once in a hundred, and here is the mean of nine."""

@@ -95,6 +95,7 @@ def test_exact_counts_give_scikit_learn_s_model(alpha):
     assert isinstance(ours.cost_, NoPrivacy)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):

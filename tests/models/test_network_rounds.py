@@ -173,6 +173,7 @@ def test_there_is_one_round_where_nothing_is_to_be_decided(changes, n_tables):
     assert dict(again.parents) == dict(fitted.parents)
 
 
+@pytest.mark.slow
 def test_edges_are_kept_by_what_was_released_and_nothing_else(monkeypatch):
     """Records all alike would keep edges at some of these budgets at which others lose them."""
 

@@ -235,6 +235,7 @@ def test_where_choices_could_tell_nothing_there_is_none():
     assert [(each.n_parents, each.n_rounds) for each in plans] == [(0, 0), (0, 1), (3, 2), (3, 4)]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     n=st.integers(300, 1500),

@@ -122,6 +122,7 @@ def test_naive_bayes_whose_temperature_is_measured(data, many, target) -> None:
     _nothing_is_found(fit, (X, y), other)
 
 
+@pytest.mark.slow
 @settings(OPTIONS, max_examples=8)
 @given(
     data=st.data(),
@@ -153,6 +154,7 @@ def test_logistic_regression(*, data, many, target, n_classes, given_tables) -> 
     _nothing_is_found(fit, (X, y), other)
 
 
+@pytest.mark.slow
 @settings(OPTIONS, max_examples=8)
 @given(
     data=st.data(),
@@ -204,6 +206,7 @@ def test_classifier(*, records, data, target, kind, charged) -> None:
     _nothing_is_found(fit, records, _replaced(records, data))
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,
@@ -252,6 +255,7 @@ def test_histogram(*, records, data, target, column, kind, mechanism, adds) -> N
     _nothing_is_found(released, records, other)
 
 
+@pytest.mark.slow
 @settings(OPTIONS, max_examples=8)
 @given(records=RECORDS, data=st.data(), target=TARGETS)
 def test_histogram_with_sums(*, records, data, target) -> None:
@@ -343,7 +347,7 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
 # The papers' experiments ----------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", sorted({*MECHANISMS["naive Bayes"], *MECHANISMS["network"]}))
 def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(

@@ -102,6 +102,7 @@ def test_bins_against_pandas_cut(column: Bins, numbers: list[float]) -> None:
     np.testing.assert_array_equal(codes, cut)
 
 
+@pytest.mark.slow
 @given(categories(), st.data())
 def test_categories_against_a_dictionary(column: Categories, data) -> None:
     cells = {repr(value): cell for cell, value in enumerate(column.values)}

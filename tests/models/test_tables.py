@@ -315,6 +315,7 @@ def test_other_relations():
     assert 3 * float(one.rdp(5.0)) == pytest.approx(0.1, rel=1e-9)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "paid for one table"])
 def test_audit_of_two_tables(name, broken):

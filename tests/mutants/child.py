@@ -95,8 +95,7 @@ def run(mutant: Mutant | None, tests: Sequence[str], scratch: Path, seconds: int
     # Assertions are not rewritten: it takes longer than most tests here.
     options = ["-x", "-q", "--tb=native", "--assert=plain", "-p", "no:cacheprovider"]
     options += [f"--rootdir={TESTS.parent}", f"--basetemp={scratch / 'tmp'}"]
-    if mutant is None or mutant.speed != "fast":  # what is slow does not run with every change
-        options += ["-m", ""]
+    options += ["-m", ""]  # slow or not, it is named
     code = pytest.main([*options, *(str(TESTS / test) for test in tests)], plugins=[witness])
     said = {"code": int(code), "passed": witness.passed, "failed": witness.failed}
     (scratch / "result.json").write_text(json.dumps(said), encoding="utf-8")

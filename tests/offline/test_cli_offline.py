@@ -337,6 +337,7 @@ def test_persons_of_another_column(folder: Path) -> None:
 # What leaves is noise -----------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("command", "change"),
     [

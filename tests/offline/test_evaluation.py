@@ -483,6 +483,7 @@ SETTINGS = {
 GRAIN = 1e-5  # amounts are rounded to grains
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("frozen", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("name", SETTINGS)

@@ -290,6 +290,7 @@ def test_a_grain_is_a_grain_beside_what_is_known(monkeypatch: pytest.MonkeyPatch
 # The law of what leaves -------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [0.5, 1.0, 300.0])
 @pytest.mark.parametrize(("cost", "law"), [(LAPLACE, stats.laplace), (GAUSSIAN, stats.norm)])
 def test_law_of_tables(cost: Any, law: Any, scale: float) -> None:

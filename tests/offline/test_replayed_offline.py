@@ -68,7 +68,7 @@ def neighbours(seed: int, *, replaced: bool, few: int = 10) -> list[tuple[Log, L
     return [(log, less), (less, log), *((log, each) for each in more), *((m, log) for m in more)]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize(
     ("epsilon", "given"),
@@ -139,6 +139,7 @@ def found(run: Pipeline, *, replaced: bool = False) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_the_number_of_persons_is_seen_to_leak() -> None:
     def counts(log: Log) -> Any:
         return fit(20.0)(log), log.n_persons
@@ -208,6 +209,7 @@ def test_amounts_that_depend_on_who_else_is_there_are_seen() -> None:
     assert any("more than its cost covers" in each for each in findings)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "given",
     [{"epsilon": 0.5}, {"epsilon": 2.0, "delta": 1e-6}, {"epsilon": 1.0, "order": 2.0},

@@ -166,6 +166,7 @@ def test_the_largest_of_several() -> None:
     assert found == pytest.approx(known, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_plans_for_counts_are_the_best_of_many() -> None:
     """Without noise counts are off by chance alone, in each of 120 states.
 

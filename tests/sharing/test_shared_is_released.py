@@ -283,6 +283,7 @@ def test_of_neighbours_nothing_is_seen(name: str, monkeypatch: pytest.MonkeyPatc
     assert {frozenset(each) for each in seen.copies} == {case.shared}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CASES)
 def test_of_other_data_nothing_is_copied(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is left tells of them."""
