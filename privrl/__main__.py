@@ -1,6 +1,21 @@
-"""``python -m privrl`` is the command ``privrl``."""
+"""The command ``privrl``, also as ``python -m privrl``.
 
-from privrl.cli import main
+It answers an interrupt from its start on: what it imports takes most of a second.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from privrl.cli import main as run  # noqa: PLC0415 # it may be interrupted
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; no file is incomplete.\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

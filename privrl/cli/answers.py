@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from privrl.cli.outputs import claiming
 from privrl.cli.terminal import OUT, Commands, app, friendly, with_parameters
 from privrl.numerics.printing import up
 
@@ -42,7 +43,8 @@ def answering(as_json: bool) -> Iterator[dict[str, Any]]:
     answer: dict[str, Any] = {}
     before, OUT.quiet = OUT.quiet, as_json
     try:
-        yield answer
+        with claiming():
+            yield answer
     finally:
         OUT.quiet = before
     if as_json:

@@ -1,5 +1,6 @@
 """What commands that do jobs share: where they are done, how far they are, and saved specs."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from privrl.cli.options import options_of, told_by, values_of
-from privrl.cli.terminal import ERR, words
+from privrl.cli.terminal import ERR, INTERRUPTED, words
 from privrl.files.plain import parse_json
 
 if TYPE_CHECKING:
@@ -206,5 +207,5 @@ def doing(
                     soft_wrap=True,
                 )
             if isinstance(stop, KeyboardInterrupt):
-                raise typer.Exit(130) from stop
+                sys.exit(INTERRUPTED)
             raise

@@ -1,20 +1,37 @@
-"""Checks of output folders: writable, and without files of earlier runs."""
+"""Checks of output folders: writable, without files of earlier runs, and of one command."""
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+_CLAIMS: ContextVar[ExitStack] = ContextVar("_CLAIMS")  # of the running command
+
+
+@contextmanager
+def claiming() -> Iterator[None]:
+    """Keep until the end of a command what `check_new` claims."""
+    with ExitStack() as claims:
+        before = _CLAIMS.set(claims)
+        try:
+            yield
+        finally:
+            _CLAIMS.reset(before)
 
 
 def check_new(
     out: Path, names: Collection[str], *, force: bool, inputs: Collection[Path] = ()
 ) -> None:
     """Check that files can be written and do not exist, before anything is read or spent.
+
+    Until the command ends no other one passes this check for them: of two that are started
+    together, one is refused before it spends.
 
     Parameters
     ----------
@@ -30,14 +47,16 @@ def check_new(
     Raises
     ------
     ValueError
-        If a file or a statement about one exists, a path is not a file, or the folder is not
-        writable.
+        If a file or a statement about one exists, a path is not a file, the folder is not
+        writable, or another command has claimed a file.
     """
     from privrl.files import files as _files
 
     _files.check_folder(out)
     for name in names:
         _files.check_replaced(out / name)
+    # First the claim: a command that ends meanwhile has written its files.
+    _CLAIMS.get().enter_context(_files.claimed(out, names))
     there = [name for name in names if os.path.lexists(out / name)]
     for name in there:
         path = out / name

@@ -63,7 +63,8 @@ def schema_command(
         COLUMN=A,B,C, all values of a column. May be repeated.
     from_documentation
         File with lines such as 'job: clerk, smith.' and 'age: continuous.', as UCI and C4.5
-        document data sets (.names).
+        document data sets (.names). Lines about other columns than those of --columns or --csv
+        are left out.
     missing
         Comma-separated columns that get a cell for missing and unlisted values; all is each
         but the classes of a documentation.
@@ -90,8 +91,9 @@ def schema_command(
     from privrl.data.schema.documentation import parse_categories
     from privrl.data.schema.templates import parse_bounds
 
-    if columns is None and csv is None and from_documentation is None:
-        raise ValueError("give --columns or --csv, or --from-documentation.")
+    if columns is None and csv is None:
+        also = "; --from-documentation alone is not enough: its lines may be of persons"
+        raise ValueError(f"give --columns or --csv{also if from_documentation else ''}.")
     roles: dict[str, Any] = {
         "person": person, "order": order, "actions": words(action or ()), "outcome": outcome,
         "reward": reward,
@@ -111,8 +113,6 @@ def schema_command(
         for name in (*names, *of_roles):
             check_name("columns", name, found)
         names = names or _in_use(found, _there(out, log=log), out, named_so)
-    elif columns is None and documented is not None:
-        names = documented.names
     bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
     values: dict[str, Any] = {**parse_categories(categories or ())}
     if documented is not None:

@@ -40,6 +40,8 @@ OUT = Console(highlight=False, emoji=False)
 ERR = Console(stderr=True, highlight=False, emoji=False)
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG: Final = set[bool]()  # not empty where --debug was given
+INTERRUPTED: Final = 130  # the code of an exit, as shells have it
+_STOPPED: Final = "[yellow]stopped[/]; no file is incomplete."
 # The base class of Typer's own errors, which has no public name.
 _Misused: Any = typer.BadParameter.__mro__[2]
 
@@ -63,6 +65,8 @@ class _OneStyle(TyperGroup):
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)
+        if code == INTERRUPTED:  # returned by Typer, outside of a command's own code
+            _complain(_STOPPED)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -150,9 +154,8 @@ def friendly() -> Iterator[None]:
             _complain(f"[red]error:[/] {escape(what)}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
-            what = " ".join(["no file is incomplete.", *getattr(stop, "__notes__", ())])
-            _complain(f"[yellow]stopped[/]; {escape(what)}")
-            raise typer.Exit(130) from stop
+            _complain(" ".join([_STOPPED, *map(escape, getattr(stop, "__notes__", ()))]))
+            sys.exit(INTERRUPTED)
 
 
 def _in_environment(error: BaseException) -> str:

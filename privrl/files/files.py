@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +47,7 @@ LEDGER = 0x5072_4C47
 PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
+_CLAIM = ".taken-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 
@@ -121,6 +122,58 @@ def _is_ledger(path: Path) -> bool:
     except OSError:  # it cannot be read, but perhaps replaced
         return False
     return head.startswith(b"SQLite format 3\0") and head[68:] == LEDGER.to_bytes(4, "big")
+
+
+@contextmanager
+def claimed(out: Path, names: Collection[str]) -> Iterator[None]:
+    """Claim names of files in a folder, so that one command at a time writes them.
+
+    A claim is a locked folder next to the file. The lock ends with its process, so a killed
+    process leaves no claim. The folders are created, and are removed at the end if still empty. A
+    disk without locks, or Windows, has no claims.
+
+    Raises
+    ------
+    ValueError
+        If another command has claimed one of the names.
+    """
+    new = [each for each in (out, *out.parents) if not each.exists()]
+    with ExitStack() as claims:
+        for each in reversed(new):  # removed last, the innermost first
+            claims.callback(_remove_empty, each)
+        for name in sorted(names):  # in one order: of two commands, one gets all that both want
+            claims.callback(_drop, *_claim(out, name))
+        yield
+
+
+def _claim(out: Path, name: str) -> tuple[Path, int | None]:
+    """Return the folder that claims a name, and the lock on it."""
+    mark = out / f"{_CLAIM}{_digest(os.fsencode(name))[:16]}"
+    while True:
+        with suppress(FileNotFoundError):  # another command removed it, or the folder
+            mark.mkdir(parents=True, exist_ok=True)
+            try:
+                return mark, _hold(mark)
+            except BlockingIOError:
+                raise ValueError(
+                    f"out {str(out)!r} is in use: another command, which is still running, writes "
+                    f"{name} there; wait for its end, or choose another --out."
+                ) from None
+            except FileNotFoundError:
+                raise
+            except OSError:  # a disk without locks
+                return mark, None
+
+
+def _drop(mark: Path, held: int | None) -> None:
+    _remove_empty(mark)
+    if held is not None:
+        os.close(held)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # it has files, or another command removed it
+        folder.rmdir()
 
 
 def check_folder(out: Path, name: str = "out") -> None:
@@ -392,7 +445,8 @@ def _hold(folder: Path) -> int | None:
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder.stat()
+        if not os.path.samestat(folder.stat(), os.fstat(held)):
+            raise FileNotFoundError(f"{str(folder)!r} was removed, and made again.")
     except OSError:
         os.close(held)
         raise

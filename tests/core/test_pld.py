@@ -4,9 +4,12 @@ import math
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count as numbered
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from numpy.typing import ArrayLike
 pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
 
 from forks import forked, needs_forks
+from interrupts import Interrupter
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
@@ -698,3 +702,78 @@ def test_planned_costs_are_of_the_relation_that_is_charged(fixed: bool) -> None:
     with pytest.raises(ValueError, match="must be about the relation 'replace one episode of 10"):
         accountant.compose(planned)
     assert [entry.cost for entry in accountant.journal] == [episode]
+
+
+# Interrupted -------------------------------------------------------------------------------------
+
+
+_SERIALS = numbered(1)
+
+
+def _live(
+    budget: ApproxDP | None, planned: bool, which: int, interrupt: Interrupter, serial: int
+) -> int:
+    """Charge two costs and look, with one step interrupted; then charge all that is admitted.
+
+    Return how many charges were not interrupted.
+    """
+    one, other = (
+        GaussianCost(sigma=sigma + 1e-9 * serial, relation=RECORD) for sigma in (4.0, 3.0)
+    )
+    second = one if budget is not None and not planned else other
+    plan = [(one, 2), (other, 1)] if planned else None
+    accountant, truth = PldAccountant(budget=budget, plan=plan), PldAccountant()
+    done = Counter[GaussianCost]()
+
+    def charge(cost: GaussianCost) -> None:
+        accountant.compose(cost)
+        done[cost] += 1
+
+    steps = [
+        partial(charge, one),
+        partial(charge, second),
+        partial(accountant.epsilon, 1e-5),
+        partial(charge, one),
+        partial(accountant.delta, 1.0),
+    ]
+    for place, step in enumerate(steps):
+        if place == which:
+            interrupt(step)
+        else:
+            step()
+    with pytest.raises(BudgetExceeded) if budget is not None else nullcontext():
+        for _ in range(20 if budget is not None else 1):
+            charge(one)
+    for cost, times in done.items():
+        truth.compose(cost, times)
+    assert accountant.epsilon(1e-5) >= truth.epsilon(1e-5) * (1 - 1e-9)
+    assert accountant.delta(1.0) >= truth.delta(1.0) * (1 - 1e-9)
+    if budget is not None:
+        assert truth.epsilon(budget.delta) <= budget.epsilon
+    written = Counter[Cost]()
+    for entry in accountant.journal:
+        written[entry.cost] += entry.count
+    assert done <= written
+    return done.total()
+
+
+@pytest.mark.parametrize(
+    ("which", "fresh"),
+    [(1, False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in range(5))],
+)
+@pytest.mark.parametrize("planned", [False, True, None])
+def test_an_interrupt_at_any_line_loses_no_charge(
+    planned: bool | None, which: int, fresh: bool
+) -> None:
+    """Nor does a budget admit more; where costs are fresh, nothing is known of their losses."""
+    budget = None if planned is None else ApproxDP(3.0, 1e-5)
+    whole = Interrupter(None, each=False)
+
+    def live(interrupt: Interrupter) -> int:
+        return _live(budget, bool(planned), which, interrupt, next(_SERIALS) if fresh else 0)
+
+    live(Interrupter(None))  # which leaves what is known
+    most = live(whole)
+    assert whole.seen > 10
+    for at in range(1, whole.seen + 1):
+        assert live(Interrupter(at, each=False)) <= most

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import closing, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Annotated, get_origin
 import numpy as np
 import pandas as pd
 import pytest
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from privrl.agents import Policy
@@ -287,6 +289,59 @@ def test_every_field_with_a_sentence_is_an_option() -> None:
             name = {"env_args": "env_arg"}.get(name, name)  # given once for each
             flag = f"--{name.replace('_', '-')}{'s' * several} "
             assert (flag in shown) == told
+
+
+INTERRUPTED = """
+import signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv[:] = ["privrl", "histogram", "data.csv", "--schema=s.toml", "--column=a", "--out=out"]
+from privrl.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["typer.core", "privrl.cli", "privrl.cli.train", "privrl.data.records", "numpy"]
+)
+def test_an_interrupt_while_a_command_is_imported_is_answered(module: str, tmp_path: Path) -> None:
+    """It printed a traceback of up to thirty lines."""
+    code = INTERRUPTED.format(module=module)
+    Path(tmp_path, "s.toml").write_text('[columns.a]\ncategories = ["x", "y"]\n')
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "stopped; no file is incomplete.\n"
+
+
+def test_an_interrupt_before_a_command_itself_runs_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Typer ended without a word."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, "invoke", interrupted)
+    result = run("ledger", "verify")
+    assert result.exit_code == 130
+    assert "stopped; no file is incomplete." in result.output
+
+
+def test_the_installed_command_is_the_one_that_answers() -> None:
+    scripts = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())[
+        "project"
+    ]["scripts"]
+    assert scripts == {"privrl": "privrl.__main__:main"}
 
 
 @pytest.mark.slow

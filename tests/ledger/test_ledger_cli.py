@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -217,6 +218,76 @@ def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Pat
     command_line = json.loads(Path("out/release.json").read_text())["command"]
     assert "force" not in command_line
     assert "ledger" not in command_line
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_commands_do_not_write_one_folder(
+    name: str, force: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started together into an empty folder, both were charged, and one's files were lost."""
+    command, files = COMMANDS[name]
+    others = []
+
+    def save(*given, then=_files.save_all, **named):
+        monkeypatch.setattr(_files, "save_all", then)
+        others.append(run(*command, "--out", "new/out", *force))
+        return then(*given, **named)
+
+    monkeypatch.setattr(_files, "save_all", save)
+    first = run(*command, "--out", "new/out", *force)
+    assert first.exit_code == 0, first.output
+    assert [each.exit_code for each in others] == [2]
+    assert "is in use: another command, which is still running, writes" in said(others[0])
+    assert len(Ledger().entries()) == 1
+    assert sorted(path.name for path in Path("new/out").iterdir()) == files
+    assert run(*command, "--out", "new/out", "--force").exit_code == 0
+
+
+def test_two_commands_write_other_files_of_one_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger().set_budget("people", Budget(1.0))
+    others = []
+
+    def save(*given, then=_files.save_all, **named):
+        monkeypatch.setattr(_files, "save_all", then)
+        others.append(run("ledger", "export", "--out", "b.json"))
+        return then(*given, **named)
+
+    monkeypatch.setattr(_files, "save_all", save)
+    assert run("ledger", "export", "--out", "a.json").exit_code == 0
+    assert [each.exit_code for each in others] == [0]
+    assert not list(folder.glob(".taken-*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_killed_command_leaves_no_claim(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, files = COMMANDS["histogram"]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # whatever becomes of the test
+        _files.save_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        run(*command, "--out", "out")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert len(list(Path("out").iterdir())) == len(files)  # what its claims were
+    assert run(*command, "--out", "out").exit_code == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == files
+
+
+@pytest.mark.slow
+def test_of_three_processes_one_writes_a_folder(folder: Path, ledger_path: Path) -> None:
+    code = "import sys; from privrl.cli import main; sys.argv[:1] = ['privrl']; main()"
+    command = [sys.executable, "-c", code, *COMMANDS["histogram"][0], "--out", "out"]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    messages = [each.communicate()[1] for each in started]
+    assert sorted(each.returncode for each in started) == [0, 2, 2]
+    for each, message in zip(started, messages, strict=True):
+        assert each.returncode == 0 or "is in use" in message or "already has" in message
+    assert len(Ledger().entries()) == 1
+    assert sorted(path.name for path in Path("out").iterdir()) == COMMANDS["histogram"][1]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -143,7 +143,7 @@ def test_records_are_no_documentation_and_are_not_shown(folder: Path, records: s
     Path("records.txt").write_text(records.format(SECRET))
     Path("named.CSV").write_text(f"age: continuous.\n{SECRET}: a, b.\n")
     for name in ("records.txt", "named.CSV"):
-        found = run(f"schema --from-documentation {name}")
+        found = run(f"schema --columns age,name --from-documentation {name}")
         assert found.exit_code == 2, found.output
         assert "must have lines such as 'workclass: Private, State-gov.'" in said(found)
         assert SECRET not in found.output
@@ -532,10 +532,26 @@ def test_a_target_that_cannot_be_predicted(folder: Path, options: str, message: 
     assert not Path("results").exists()
 
 
-def test_the_names_of_a_documentation_are_enough(folder: Path) -> None:
-    result = run("schema --from-documentation people.names --out s.json")
-    assert result.exit_code == 0, result.output
-    assert list(json.loads(Path("s.json").read_text())["columns"]) == ["age", "workclass", "class"]
+@pytest.mark.parametrize("log", ["", " --log"])
+def test_names_in_a_documentation_alone_are_in_no_schema(folder: Path, log: str) -> None:
+    """Records of the form of documentation were written as names and values."""
+    Path("records.txt").write_text(f"{SECRET}: diabetes, asthma.\nBert Bach: asthma, gout.\n")
+    command = f"schema --from-documentation records.txt{log}"
+    alone = run(command)
+    assert alone.exit_code == 2
+    assert "give --columns or --csv; --from-documentation alone is not enough" in said(alone)
+    assert not Path("schema.toml").exists()
+    for table in ("--csv people.csv --header", "--columns age,illness"):
+        Path("schema.toml").unlink(missing_ok=True)
+        result = run(f"{command} {table}")
+        assert result.exit_code == 0, result.output
+        for text in (result.output, Path("schema.toml").read_text()):
+            assert SECRET not in text
+            assert "Bert" not in text
+            assert "asthma" not in text
+
+
+def test_a_documentation_fills_in_the_columns_of_a_table(folder: Path) -> None:
     result = run("schema --csv people.csv --from-documentation people.names --numeric age=0:9.5")
     assert Schema.load("schema.toml").columns["income"] == Categories((">50K", "<=50K"))
     assert "The classes of the documentation are taken to be income." in said(result)

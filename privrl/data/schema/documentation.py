@@ -4,6 +4,8 @@ A line for each column, ``workclass: Private, Self-emp-not-inc.`` or ``age: cont
 values alone, before all columns, is of the classes. Values end with a point, and text behind ``|``
 is a comment. Documentation is public; it says that a column is of numbers, and not between which
 bounds. A file of records may look alike, so whatever is of another form is refused, and not shown.
+Records of the same form, ``Anna Meier: diabetes, asthma.``, are not recognised: a schema takes only
+what is said of the columns of a table (`Documentation.named`).
 
 References
 ----------
@@ -74,6 +76,8 @@ class Documentation:
 
 def read_documentation(path: str | Path) -> Documentation:
     """Return what a file of documentation says of columns.
+
+    Use `Documentation.named` with the names of a table: a line of records may look like one.
 
     Raises
     ------
