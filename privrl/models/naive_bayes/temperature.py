@@ -14,6 +14,7 @@ import numpy as np
 
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.encoding import Codes
+from privrl.numerics.rising import rising
 from privrl.numerics.typing import FloatArray
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
@@ -174,22 +175,12 @@ def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) ->
     differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
     at, temperatures = np.log(TEMPERATURES), np.array(TEMPERATURES)
     # Divided by the temperature it is the derivative by that, and has as many times the noise.
-    rising = _rising(_TUNED.clip * differences / n_records / temperatures, temperatures**2)
+    rises = rising(_TUNED.clip * differences / n_records / temperatures, temperatures**2)
     fine = np.linspace(at[0], at[-1], 61)
-    slope = np.interp(fine, at, rising * temperatures)
+    slope = np.interp(fine, at, rises * temperatures)
     loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
     pull = _TUNED.pull * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
     return float(np.exp(fine[(loss + pull).argmin()]))
-
-
-def _rising(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the numbers that do not fall and are nearest to the values, by weighted squares."""
-    n = len(values)
-    means = [
-        [np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(a, n)]
-        for a in range(n)
-    ]
-    return np.array([max(min(means[a][i - a :]) for a in range(i + 1)) for i in range(n)])
 
 
 def _noise(deviation: float, n_records: int) -> float:
