@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from privrl.agents.methods import AGENTS, SAMPLERS
 from privrl.files.files import figure_writer
+from privrl.numerics.rising import rising
 from privrl.numerics.special import FloatArray
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, BLACK, WINE, OLIVE = (
@@ -208,12 +209,10 @@ def spread(places: FloatArray, gap: float) -> FloatArray:
     gap : float
         The least distance of neighbours; ``1 / (n - 1)`` where there is no room for it.
     """
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415 # slow to load
-
     n = len(places)
     gap = min(gap, 1 / max(n - 1, 1))
     steps = gap * np.arange(n, dtype=np.float64)
-    level = isotonic_regression(places - steps).x
+    level = rising(places - steps, np.ones(n))
     return np.clip(level, 0.0, 1.0 - gap * max(n - 1, 0)) + steps
 
 

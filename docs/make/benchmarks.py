@@ -212,7 +212,7 @@ def _machine(results: Results) -> str:
             rows.append(f"- {name}: not installed ({told['missing']}; see `{told['variable']}`).")
         else:
             there = ", ".join(f"{k} {v}" for k, v in told["versions"].items())
-            rows.append(f"- {name} has a Python of its own: {there}.")
+            rows.append(f"- {name} has a separate Python: {there}.")
     loads = [f"{start:.1f} and {end:.1f}" for start, end in filter(None, results.loads)]
     if loads:
         rows.append(

@@ -341,7 +341,7 @@ looked at with them. Constants were tuned on Pendulum, MountainCar and CartPole 
 on those and glucose with seeds from 1000. So these four tasks judge whether that carries over to other logs. All entries
 are of one version of the fit and the planner. An empty cell was not measured.
 
-Where all steps cost the same (MountainCar and Acrobot), plans are no longer cautious, and seek states where nobody was if the model sees no
+Where all steps cost the same (MountainCar and Acrobot), plans are not cautious, and seek states where nobody was if the model sees no
 way to an end. With development seeds of MountainCar, mean returns before and after are, with 10,000 persons at epsilon 0.1
 (12 seeds), -140 and -112 with public and -172 and -122 with learned rewards and ends; at epsilon 1 (8 seeds), -102 and -101, and
 -116 and -114; with 30,000 at 0.1 (7 seeds), -113 and -111, and -147 and -129. On the seeds from 20, the means of 10,000 at 0.1

@@ -1,5 +1,6 @@
 """Records and their classes as cell numbers of the public domain, and their counts."""
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -20,6 +21,7 @@ from privrl.numerics.typing import FloatArray, IntArray
 
 Codes = NDArray[np.integer[Any]]
 _BLOCK = 512  # records
+_TOGETHER = 4096  # cells, which stay in a processor's cache
 
 
 def count_tables(
@@ -27,9 +29,18 @@ def count_tables(
 ) -> list[FloatArray]:
     """Return the counts of the classes, shape (1, J), and of each feature's values, (J, V)."""
     counts = [np.bincount(numbers, minlength=n_classes)[None]]
-    for column, size in zip(columns, sizes, strict=True):
-        cells = np.bincount(column * n_classes + numbers, minlength=size * n_classes)
-        counts.append(cells.reshape(size, n_classes).T)
+    first = 0
+    while first < len(sizes):  # two small features are counted together
+        lengths = (*sizes[first : first + 2], n_classes)
+        if math.prod(lengths) > _TOGETHER:
+            lengths = (sizes[first], n_classes)
+        cells = columns[first] * math.prod(lengths[1:])
+        if len(lengths) > 2:
+            cells += columns[first + 1] * n_classes
+        cells += numbers
+        joint = np.bincount(cells, minlength=math.prod(lengths)).reshape(lengths)
+        counts += [joint.sum(axis=1).T, joint.sum(axis=0).T] if joint.ndim > 2 else [joint.T]
+        first += joint.ndim - 1
     return [table.astype(np.float64) for table in counts]
 
 
@@ -214,7 +225,7 @@ def encode_alike(table: Any, column: Column) -> IntArray:
 
 def by_columns(table: NDArray[Any]) -> NDArray[Any]:
     """Return a copy by columns, shape (K, n), in blocks that stay in a processor's cache."""
-    columns = np.empty(table.shape[::-1], table.dtype)
+    columns = np.empty(table.shape[::-1], table.dtype.newbyteorder("="))
     for start in range(0, len(table), _BLOCK):
         columns[:, start : start + _BLOCK] = table[start : start + _BLOCK].T
     return columns
@@ -226,7 +237,8 @@ def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
         raise ValueError(f"X must have {len(sizes)} features, as schema has, got {table.shape[1]}.")
     if isinstance(table, np.ndarray) and table.dtype.kind in "iu":
         at_once = by_columns(table)
-        if (at_once.min(axis=1) >= 0).all() and (at_once.max(axis=1) < sizes).all():
+        unsigned = at_once.view(f"u{at_once.itemsize}")  # where negative numbers are the largest
+        if (unsigned.max(axis=1) < sizes).all():
             return at_once.astype(np.int64, copy=False)
     codes = []
     for k, ((values, _), size) in enumerate(zip(_columns(table), sizes, strict=True)):

@@ -36,6 +36,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable, least_noise_shares
 from privrl.models import PrivateClassifier, PrivateLogisticRegression
+from privrl.models.encoding import count_tables
 from privrl.models.naive_bayes import temperature as measuring
 from privrl.models.naive_bayes.classifier import PrintedNaiveBayes, PrivateNaiveBayes
 from privrl.models.naive_bayes.temperature import (
@@ -1042,6 +1043,21 @@ def test_one_column_for_all():
     ):
         alike = clone(listed).set_params(schema=Categories(values)).fit(table, y)
         np.testing.assert_array_equal(alike.predict_proba(table), listed.predict_proba(X))
+
+
+@pytest.mark.parametrize("sizes", [[], [3], [2, 5], [3, 2, 4], [3000, 2, 3], [2, 3000, 2, 2]])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_counts_are_those_of_each_feature_alone(sizes, n_classes):
+    rng = np.random.default_rng(len(sizes))
+    columns = [rng.integers(size, size=200) for size in sizes]
+    numbers = rng.integers(n_classes, size=200)
+    counts = count_tables(np.array(columns, int), numbers, sizes, n_classes)
+    np.testing.assert_array_equal(counts[0], [np.bincount(numbers, minlength=n_classes)])
+    assert len(counts) == 1 + len(sizes)
+    for column, size, table in zip(columns, sizes, counts[1:], strict=True):
+        alone = np.zeros((n_classes, size))
+        np.add.at(alone, (numbers, column), 1)
+        np.testing.assert_array_equal(table, alone)
 
 
 @CLONES

@@ -7,7 +7,6 @@ power of the count, whose density is finite.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,20 +68,24 @@ def posterior_counts(
     mean, square, log_evidence : array
         The evidence is the density of the released number.
     """
-    deviation = np.maximum(deviation, LEAST_DEVIATION)
-    each = np.broadcast_arrays(noisy, deviation, mean, shape)
-    noisy, deviation, mean, shape = (array.ravel() for array in each)
-    low, high = _ends(noisy, deviation, mean, shape)
-    power = np.where(low > 0, 1.0, np.maximum(1 / shape, 1.0))
-    numbers = np.stack([low, high - low, power, noisy, deviation, mean, shape])
+    given = noisy, np.maximum(deviation, LEAST_DEVIATION), mean, shape
+    whole = np.broadcast_shapes(*(np.shape(array) for array in given))
+    numbers = np.empty((7, *whole))
+    for row, array in zip(numbers[3:], given, strict=True):
+        row[...] = array
+    numbers = numbers.reshape(7, -1)
+    low, high = _ends(*numbers[3:])
+    power = np.where(low > 0, 1.0, np.maximum(1 / numbers[6], 1.0))
+    numbers[:3] = low, high - low, power
     found = np.empty((3, low.size))
     # Powers take long, and most are none.
     for some in np.flatnonzero(power == 1), np.flatnonzero(power != 1):
         for start in range(0, some.size, _TUNED.at_once):
-            part: Any = slice(start, start + _TUNED.at_once)
-            part = part if some.size == low.size else some[part]  # a slice copies nothing
-            found[:, part] = _of_each(numbers[:, part], laplace=laplace)
-    first, second, log_evidence = found.reshape(3, *each[0].shape)
+            part = some[start : start + _TUNED.at_once]
+            each = _of_each(numbers.take(part, axis=1), laplace=laplace)
+            for row, values in zip(found, each, strict=True):
+                row[part] = values
+    first, second, log_evidence = found.reshape(3, *whole)
     return first, second, log_evidence
 
 
@@ -108,12 +111,13 @@ def _of_each(numbers: FloatArray, *, laplace: bool) -> tuple[FloatArray, FloatAr
     np.maximum(x, _TINY, out=x)
     log_density = np.log(x)
     log_density *= shape - 1
-    log_density -= rate * x
+    error = rate * x
+    log_density -= error
     if not is_plain:
         log_density += (power - 1) * _LOG_POINTS
     # On a scale on which the noise's logarithm is minus its size, or the square of that.
     scale = (math.sqrt(2) if laplace else 1 / math.sqrt(2)) / deviation
-    error = x * scale
+    np.multiply(x, scale, out=error)
     error -= noisy * scale
     if laplace:
         noise = np.log(math.sqrt(2) * deviation)

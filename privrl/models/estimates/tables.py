@@ -329,16 +329,18 @@ def _looked_at(cells: _Cells, totals: FloatArray, order: NDArray[np.intp]) -> _F
     cells, totals = replace(cells, values=cells.values[order]), totals[order]
     strengths = _STRENGTHS[:, None, None]
     level = np.broadcast_to(cells.each(1 / cells.sizes), cells.values.shape)
-    own, own_evidence = _scanned(cells, totals, level, strengths)
+    own, own_evidence, shapes = _scanned(cells, totals, level, strengths)
+    own_evidence -= _of_totals_alone(cells, totals, shapes)
     before, variance = _pooled(cells, totals)
     base = np.broadcast_to(before[-1], level.shape)
-    shared, _ = _scanned(cells, totals, base, strengths)
+    shared, *_ = _scanned(cells, totals, base, strengths)
     # The rows before have strayed from the shared row as well, each on its own.
     rows_before = np.cumsum(totals) ** 2 / np.cumsum(totals**2)
     strayed = 1 + 1 / rows_before[:-1, None]
     spread = strayed / strengths + variance[:-1] / before[:-1]
     later = replace(cells, values=cells.values[1:])
-    _, evidence = _scanned(later, totals[1:], before[:-1], 1 / spread)
+    _, evidence, shapes = _scanned(later, totals[1:], before[:-1], 1 / spread)
+    evidence -= _of_totals_alone(later, totals[1:], shapes)
     rows = np.concatenate([shared, own])[:, np.argsort(order)]
     return _Found(
         np.split(rows, cells.starts[1:], axis=2),
@@ -357,11 +359,11 @@ def _of_totals(table: ReleasedTable, totals: FloatArray) -> ReleasedTable:
 
 def _scanned(
     cells: _Cells, totals: FloatArray, prior: FloatArray, strengths: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return posterior means of rows that have their totals, and log evidence given these.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return posterior means of rows that have their totals, log evidence, and priors' shapes.
 
     Shapes: ``totals`` (R,), ``prior`` rows (R, C), ``strengths`` κ (S, 1 or R, 1 or C); of the
-    result (S, R, C) and (S, R, T).
+    result (S, R, C), (S, R, T) and (S, R, C).
     """
     # Counts vary by their drawing too: nearly as if they were records more of a Dirichlet law.
     shapes = prior / (1 / strengths + 1 / totals[:, None])
@@ -373,14 +375,19 @@ def _scanned(
         laplace=cells.laplace,
     )
     rows = cells.normalised(counts + np.maximum(strengths * prior, TINY))
-    _, _, of_total = posterior_counts(
+    return rows, cells.sums(evidence), shapes
+
+
+def _of_totals_alone(cells: _Cells, totals: FloatArray, shapes: FloatArray) -> FloatArray:
+    """Return the log evidence of rows' totals, which are given."""
+    _, _, evidence = posterior_counts(
         totals[:, None],
         cells.deviations * np.sqrt(cells.sizes),
         totals[:, None],
         cells.sums(shapes),
         laplace=False,
     )
-    return rows, cells.sums(evidence) - of_total
+    return evidence
 
 
 def _pooled(cells: _Cells, totals: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -405,9 +405,10 @@ def _derivatives(
 
 def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:
     """Return each class's sum of log-probabilities for each record, shape (J, n)."""
-    total = np.zeros((len(tables[0]), columns.shape[1]))
+    total = np.zeros((columns.shape[1], len(tables[0])))
+    by_value = [np.ascontiguousarray(table.T) for table in tables]  # one look-up for all classes
     for start in range(0, columns.shape[1], _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        for column, table in zip(columns[:, some], tables, strict=True):
-            total[:, some] += table.take(column, axis=1)
-    return total
+        for column, table in zip(columns[:, some], by_value, strict=True):
+            total[some] += table.take(column, axis=0)
+    return total.T

@@ -14,6 +14,7 @@ import numpy as np
 
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.encoding import Codes
+from privrl.numerics.rising import rising
 from privrl.numerics.typing import FloatArray
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
@@ -34,7 +35,7 @@ class _Tuned:
     clip: float = 2.0  # nats, of a record's derivative
     largest_noise: float = 0.35  # nats, of the mean derivative, up to which it is measured
     pull: float = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
-    at_once: int = 4096  # records, whose numbers fit in a processor's cache
+    at_once: int = 8192  # records, whose numbers fit in a processor's cache
     plain: float = 1e300  # nats: far from where floats end
     # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
     steps: int = 64
@@ -110,8 +111,10 @@ def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> lis
             odds, other = (by * (each[1] - each[0]) for each in (log_prior, log_ratios))
             # For each record alone: its part must not depend on the others.
             plain = np.abs(other) + largest < _TUNED.plain
-            derivatives = [_mean_of_two(t, odds, np.where(plain, other, 0.0)) for t in TEMPERATURES]
-            if plain.all():
+            is_plain = bool(plain.all())
+            finite = other if is_plain else np.where(plain, other, 0.0)
+            derivatives = [_mean_of_two(t, odds, finite) for t in TEMPERATURES]
+            if is_plain:
                 return [_rounded(derivative) for derivative in derivatives]
         ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
         if len(log_ratios) != 2:
@@ -128,9 +131,10 @@ def _mean_of_two(temperature: float, odds: FloatArray, ahead: FloatArray) -> Flo
     An overflow means that the other class has no weight.
     """
     scaled = temperature * ahead
-    weights = np.exp(-scaled - odds)
+    weights = -odds - scaled
+    np.exp(weights, out=weights)
     weights += 1
-    return scaled / weights
+    return np.divide(scaled, weights, out=scaled)
 
 
 def _mean_ahead(
@@ -156,11 +160,10 @@ def _mean_ahead(
 
 def _rounded(derivative: FloatArray) -> float:
     """Return the sum of the parts that some derivatives make, which is exact."""
-    values = derivative / (2 * _TUNED.clip)
-    values += 0.5
+    values = derivative * (_TUNED.steps / (2 * _TUNED.clip))  # a power of two: nothing is rounded
+    values += _TUNED.steps / 2
     np.maximum(values, 0.0, out=values)
-    np.minimum(values, 1.0, out=values)
-    values *= _TUNED.steps
+    np.minimum(values, _TUNED.steps, out=values)
     return float(np.rint(values, out=values).sum()) / _TUNED.steps
 
 
@@ -172,22 +175,12 @@ def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) ->
     differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
     at, temperatures = np.log(TEMPERATURES), np.array(TEMPERATURES)
     # Divided by the temperature it is the derivative by that, and has as many times the noise.
-    rising = _rising(_TUNED.clip * differences / n_records / temperatures, temperatures**2)
+    rises = rising(_TUNED.clip * differences / n_records / temperatures, temperatures**2)
     fine = np.linspace(at[0], at[-1], 61)
-    slope = np.interp(fine, at, rising * temperatures)
+    slope = np.interp(fine, at, rises * temperatures)
     loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
     pull = _TUNED.pull * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
     return float(np.exp(fine[(loss + pull).argmin()]))
-
-
-def _rising(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the numbers that do not fall and are nearest to the values, by weighted squares."""
-    n = len(values)
-    means = [
-        [np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(a, n)]
-        for a in range(n)
-    ]
-    return np.array([max(min(means[a][i - a :]) for a in range(i + 1)) for i in range(n)])
 
 
 def _noise(deviation: float, n_records: int) -> float:
