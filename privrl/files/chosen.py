@@ -109,6 +109,21 @@ def check_payer(accountant: object) -> None:
         )
 
 
+def check_paid(paid: object, trial: TrialName | None) -> None:
+    """Check that what was paid for once, and releases again, does so for the trial that paid.
+
+    Raises
+    ------
+    ValueError
+        If not: a trial would release more than it pays for, from what another one kept.
+    """
+    if trial_of(paid) != trial:
+        raise ValueError(
+            "a sampler or stream that releases in a trial must be paid for in that trial alone, "
+            "got one that was in use elsewhere: make one in the candidate."
+        )
+
+
 def check_anew(made: object, accountant: object) -> None:
     """Check that no other trial paid for what is in an estimator that a trial fits again.
 
