@@ -43,7 +43,15 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import Selection, TrialName, check_own, mark_chosen, paying
+from privrl.files.chosen import (
+    Selection,
+    TrialName,
+    check_own,
+    mark_chosen,
+    paying,
+    trial_behind,
+    trial_now,
+)
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -167,10 +175,16 @@ def select_private(
     BudgetExceeded
         If the accountant refuses; then no trial is run.
     ValueError
-        If an argument is out of range; then no trial is run.
+        If an argument is out of range; then no trial is run. Also, with the budget spent, if a
+        release in a candidate is not charged to its trial, or if a candidate uses a fitted
+        classifier, a sampler or a result of another trial.
 
     Notes
     -----
+    Make in a candidate all that it fits, and return models: what a trial released has no file
+    until it is returned from here. Releases in threads and processes of a candidate must be
+    charged to the trial as well, but only those in its own thread are checked.
+
     An exception of a candidate ends the selection: the budget is spent, as a note says, and nothing
     is released. A candidate must not fail because of the data, for that is visible. The time that
     the selection takes reveals the number of trials.
@@ -200,9 +214,9 @@ def select_private(
     40
     """
     named = _check_candidates(candidates)
-    if isinstance(accountant, _TrialAccountant):  # what it chose would state a part of a trial
+    if trial_now() or trial_behind(accountant):  # what it chose would state a part of a trial
         raise ValueError(
-            "accountant must not be that of a trial: give all candidates to one selection."
+            "candidates must not select among others: give all candidates to one selection."
         )
     cost, each = plan_selection(target, len(named), trials=trials, relation=relation)
     rng = as_rng(rng)
