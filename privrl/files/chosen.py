@@ -213,7 +213,7 @@ def mark_chosen(result: object, by: Selection) -> None:
 
 
 def check_own(result: object, others: Collection[TrialName]) -> None:
-    """Check that no part of what a trial returns was released in others, of the same selection.
+    """Check that no part of what a trial returned was released in others, of the same selection.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def check_own(result: object, others: Collection[TrialName]) -> None:
     if any(_may_state(each) and trial_of(each) in others for each in _within(result)):
         raise ValueError(
             "a candidate must return what was released in its own trial, got a release of another: "
-            "it must keep nothing from one trial to the next."
+            "make in the candidate all that it fits, and keep nothing from one trial to the next."
         )
 
 

@@ -232,6 +232,8 @@ def select_private(
             own = trial.accountant.trial
             result, score = paying(own, partial(run_trial, candidate, trial))
             check_own(result, others)
+            if best is not None:  # which later trials leave as it was
+                check_own(best.result, {own})
             others.add(own)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:

@@ -888,6 +888,21 @@ def test_a_classifier_that_all_trials_share_is_not_fitted_again(kind: Any, held:
     assert best(trials=1).score == -2
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_a_later_trial_does_not_replace_what_is_in_the_best_result(*, held: bool) -> None:
+    """An object that all trials share holds the last fit, with the score of the best one."""
+    shared, scores = SimpleNamespace(), []
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        shared.model = RELEASES["PrivateNaiveBayes"](trial, trial.part(0.5))
+        scores.append(-len(scores))
+        return (shared,) if held else shared, float(scores[-1])
+
+    with pytest.raises(ValueError, match="make in the candidate all that it fits"):
+        select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1000)
+    assert scores == [0, -1]
+
+
 def test_what_a_trial_copies_and_sends_to_processes_states_the_selection() -> None:
     """Fits are copied, cloned, pickled for a process that predicts, and cached as ever."""
     X, y = RECORDS[["a"]], RECORDS["b"]
