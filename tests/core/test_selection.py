@@ -137,8 +137,8 @@ def test_a_trial_that_overspends_is_refused() -> None:
         trial.noisy(RECORDS, 0.9)
         return counting(0.2)(trial)
 
-    _refused(greedy, "budget")
-    _refused(greedy, "budget", TARGET)
+    _refused(greedy, "over the budget")
+    _refused(greedy, "over the budget", TARGET)
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
