@@ -1,19 +1,20 @@
 """Results that were chosen among several private trials, which the whole selection paid for.
 
 A file or statement of one has to state the selection: its own release cost less. So each release
-keeps the name of the trial that paid for it, which its accountant has, and a selection marks what
-it returns with what it was. Copies, pickles, ``dataclasses.replace`` and what is made of a release
-keep both. What a trial paid for has no file without that mark, and no guarantee without a caveat:
-neither during the trial, nor if it has left it by itself. Its ``cost`` stays that of the trial.
+keeps the name of the trial that paid for it, which its accountant has, and the selection marks its
+result with the cost of all. Copies, pickles, ``dataclasses.replace`` and whatever is derived from a
+release keep both. Without the mark, a release of a trial has no file, and no guarantee without a
+caveat: neither during the trial, nor if it has left it by itself. Its ``cost`` stays that of the
+trial.
 
 **What is a part of a result.** Whatever holds a model, such as a list, a pipeline, a closure or an
 iterator, keeps it from Python's garbage collector. So the parts of a thing are what the collector
 finds in it, and the entries of arrays of objects, which it does not search. What is in an imported
 module is no part: everybody reaches it without the result.
 
-**Who pays.** During a trial a context variable has its name, so that a release which is charged to
-nobody, or to another accountant, is refused. While a release that was paid for is drawn, it has
-none: its parts cost nothing more. Threads and processes of a candidate have no such context.
+**Who pays.** During a trial, a context variable holds its name, so that a release without an
+accountant, or with another one, is refused. While a charged release is drawn, the variable is None,
+because the parts are paid for. Threads and processes that a candidate starts do not have it.
 """
 
 import gc
@@ -78,7 +79,7 @@ _pays: ContextVar[TrialName | None] = ContextVar("_pays", default=None)
 
 
 def paying(trial: TrialName | None, run: Callable[[], _Result]) -> _Result:
-    """Return what a function does, all releases of which a trial must pay for; None if none."""
+    """Call a function whose releases a trial must pay for; None if they are paid for."""
 
     def within() -> _Result:
         _pays.set(trial)
@@ -110,7 +111,7 @@ def check_payer(accountant: object) -> None:
 
 
 def check_paid(paid: object, trial: TrialName | None) -> None:
-    """Check that what was paid for once, and releases again, does so for the trial that paid.
+    """Check that a sampler or stream in use releases in the trial that paid for it.
 
     Raises
     ------
@@ -125,12 +126,12 @@ def check_paid(paid: object, trial: TrialName | None) -> None:
 
 
 def check_anew(made: object, accountant: object) -> None:
-    """Check that no other trial paid for what is in an estimator that a trial fits again.
+    """Check that no other trial fitted an estimator that a trial fits again.
 
     Raises
     ------
     ValueError
-        If one did: its result would be lost, or be returned with the score of another.
+        If one did: its fit would be lost, and another returned with its score.
     """
     before, now = trial_of(made), trial_behind(accountant)
     if None not in (before, now) and before != now:

@@ -181,9 +181,9 @@ def select_private(
 
     Notes
     -----
-    Make in a candidate all that it fits, and return models: what a trial released has no file
-    until it is returned from here. Releases in threads and processes of a candidate must be
-    charged to the trial as well, but only those in its own thread are checked.
+    Create estimators, samplers and agents in the candidate, and return models: a release of a
+    trial cannot be saved before the selection returns it. Releases in threads and processes that a
+    candidate starts must be charged to the trial as well, but this is not checked.
 
     An exception of a candidate ends the selection: the budget is spent, as a note says, and nothing
     is released. A candidate must not fail because of the data, for that is visible. The time that
