@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import PureDP
+from privrl.files.chosen import MARK, TRIAL, trial_behind
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.models.chosen import chosen_from_plain
@@ -71,7 +72,7 @@ class PrivateClassifier(Classifier):
             If a parameter is out of range or a record does not fit the public schema or classes;
             nothing is spent then.
         """
-        parameters = self._as_set()
+        parameters = self._as_set(accountant)
         if parameters.model not in get_args(ClassifierModel):
             known = ", ".join(map(repr, get_args(ClassifierModel)))
             raise ValueError(f"model must be one of {known}, got {shown(parameters.model)}.")
@@ -92,6 +93,7 @@ class PrivateClassifier(Classifier):
         own = ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_")
         learned = {each: vars(chosen)[each] for each in own if each in vars(chosen)}
         self.__dict__.pop("feature_names_in_", None)
+        learned |= {MARK: None, TRIAL: trial_behind(accountant)}
         self.__dict__.update(learned, classifier_=as_part(chosen))  # at once
         return self
 

@@ -167,7 +167,7 @@ class PrivateNaiveBayes(SavedClassifier):
             (see `privrl.data.schema`); nothing is spent then, and the message shows no value
             of the records.
         """
-        own = self._as_set()
+        own = self._as_set(accountant)
         own.check_parameters()
         rng = own._rng()
         in_parts = isinstance(X, PartitionedRecords)
