@@ -219,9 +219,18 @@ def test_however_rounds_end_the_cost_is_the_same(target, n, monkeypatch):
     ends = set()
     for outcomes in itertools.product([0.0, 9.0], repeat=n_rounds):
         rng, accountant = np.random.default_rng(3), RdpAccountant()
-        clear = iter([0.0] * (n_tables - 4) + list(outcomes))  # no family makes edges
+        chosen, clear, choose = [], iter(outcomes), pairs._choose
+
+        def choose_noted(*given, chosen=chosen, choose=choose):
+            chosen.append(choose(*given))
+            return chosen[-1]
+
+        def excess(*_, chosen=chosen, clear=clear):
+            return next(clear) if chosen else 0.0  # no family makes edges
+
         with monkeypatch.context() as patch:
-            patch.setattr(pairs, "_excess", lambda *_, clear=clear: next(clear))
+            patch.setattr(pairs, "_choose", choose_noted)
+            patch.setattr(pairs, "_excess", excess)
             patch.setattr(pairs.Decomposable, "fit", lambda self, *_: self)
             net = private(target).fit(data, rng, accountant=accountant)
         is_over = n_rounds > 1 and not outcomes[0]
