@@ -277,7 +277,11 @@ def _start(
     alone: Mapping[str, FloatArray],
     families: Sequence[Names],
 ) -> Decomposable:
-    """Return the network with those of some families for which a decomposable model has room."""
+    """Return the network with those of some families for which a decomposable model has room.
+
+    Each is tried with those kept before it, even where all of them fit. Fewer families may need
+    more cells, because their columns are eliminated in another order.
+    """
     sizes = structure.sizes
     kept = list[Names]()
     for family in families:
