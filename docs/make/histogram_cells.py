@@ -1,8 +1,9 @@
 """How near histograms are to the truth, in hundreds of cases: the numbers for docs/results.
 
 A case is a column, a number of records and an epsilon; each is released `RELEASES` times, or
-`OF_MANY` times if it has `MANY` cells or more, over which its error is a mean. In each, a method's mean error is divided by that of the best of all methods but `auto`, found
-afterwards; a tenth of a record is added to both errors, below which nothing counts.
+`OF_MANY` times if it has `MANY` cells or more, over which its error is a mean. In each, a method's
+mean error is divided by that of the best of all methods but `auto`, found afterwards; a tenth of a
+record is added to both errors, below which nothing counts.
 """
 
 from collections.abc import Iterator
