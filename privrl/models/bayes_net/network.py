@@ -112,7 +112,8 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         if self.choice is not None and (self.mechanism is None or len(self.nodes) < 2):
             raise ValueError("choice must be None where no tables were released, or of one node.")
         most = 0 if self.choice is None else len(self.nodes) + math.comb(len(self.nodes), 2)
-        check_count("n_choices", self.n_choices, least=min(1, most), most=most)
+        n_choices = check_count("n_choices", self.n_choices, least=min(1, most), most=most)
+        object.__setattr__(self, "n_choices", n_choices)
         if self.mechanism is None:
             return
         n_tables = len(self.mechanism.shapes)

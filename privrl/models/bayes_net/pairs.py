@@ -152,8 +152,8 @@ def with_pairs(
     if left := sigmas[len(mechanisms) :]:
         columns = Structure(dict.fromkeys(structure.nodes, ()), sizes)
         again = gaussian(columns, precisions_of(columns, sum(sigma**-2.0 for sigma in left)))
-        own = again.release(columns.counts(codes), rng)
-        rest += [((name,), table) for name, table in zip(columns.nodes, own, strict=True)]
+        counted = again.release(columns.counts(codes), rng)
+        rest += [((name,), table) for name, table in zip(columns.nodes, counted, strict=True)]
         mechanisms.append(again)
     if not tables:
         alone = _alone(structure, rest, n_records)
