@@ -6,6 +6,7 @@ counts of all cells; `others` make separate releases.
 """
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def others(
     counts: FloatArray, target: ApproxDP, n: float, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     """Return the estimates of rivals that make separate releases."""
-    gaussian = DiscreteGaussianMechanism.calibrated(target)
+    gaussian = _gaussian(target)
     z = np.asarray(gaussian.release(counts, rng), np.float64)
     found = {"Gaussian, on the simplex": _simplex(z, n, gaussian.sigma)}
     if counts.size < _TREES:
@@ -69,6 +70,11 @@ def others(
     )
     found["uneven tree, mixed"] = _trees(counts, uneven, n, rng)[2]
     return found
+
+
+@cache
+def _gaussian(target: ApproxDP) -> DiscreteGaussianMechanism:
+    return DiscreteGaussianMechanism.calibrated(target)
 
 
 def _trees(

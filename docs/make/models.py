@@ -349,12 +349,13 @@ def _rounds() -> str:
         for name in _FOUND:
             gain = f"{row[f'{name}, gain']:+.3f} ± {row[f'{name}, error']:.3f}"
             edges = row[f"{name}, edges"]
-            shown += [f"{row[name]:.3f}", f"{edges:.1f}", "alike" if edges == 0 else gain]
+            alike = row[f"{name}, more"] == 0  # no edges, and no choice was paid for
+            shown += [f"{row[name]:.3f}", f"{edges:.1f}", "alike" if alike else gain]
         rows.append((row["group"], row["data"], f"{row['epsilon']:g}", *shown))
     for group, mine in found.groupby("group"):
         last = [group, "below no edges by > 0.05", "all", "", ""]
         for name in _FOUND:
-            gains = mine.loc[mine[f"{name}, edges"] > 0, f"{name}, gain"]
+            gains = mine.loc[mine[f"{name}, more"] > 0, f"{name}, gain"]
             last += [
                 f"{int((gains < -0.05).sum())}/{len(mine)}",
                 "",

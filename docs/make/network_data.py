@@ -134,4 +134,5 @@ def _fits(data: Data, epsilon: float, seed: int) -> dict[str, float]:
         net = spec.fit(data.train, np.random.default_rng((seed, number)))
         found[name] = net.log_likelihood(data.test)
         found[f"{name}, edges"] = float(sum(map(len, net.parents.values())))
+        found[f"{name}, more"] = float(any(net.parents.values()) or net.choice is not None)
     return found

@@ -95,6 +95,14 @@ def test_parents_are_related_to_each_other(seed):
                 assert set(own) <= {first, *near[first]}
 
 
+def test_fewer_groups_may_need_more_cells():
+    """So that all groups fit does not mean that the first of them do."""
+    sizes = {"a": 2, "b": 2, "c": 4, "d": 4, "e": 4, "f": 3}
+    groups = ["cd", "abc", "fe", "aed", "ae", "eb", "ea", "bd"]
+    cells = [total_cells(sizes, neighbours(sizes, groups[:n])) for n in (6, 8)]
+    assert cells == [288, 192]
+
+
 def test_without_noise_the_fit_finds_the_marginals():
     """Of records in which three columns tell of each other: the pairs' exact counts."""
     rng = np.random.default_rng(0)

@@ -16,14 +16,19 @@ pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[mod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
+from privrl.costs.base import Together
+from privrl.costs.choice import ChoiceCost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Schema
 from privrl.mechanisms import ExponentialMechanism, TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.bayes_net import choice
+from privrl.models.bayes_net import choice, pairs
 from privrl.models.bayes_net.choice import (
     BOUND,
     GRAIN,
@@ -172,6 +177,7 @@ def test_tables_and_choices_together_cost_what_was_charged(target):
     assert isinstance(net.choice, ExponentialMechanism)
     n_pairs = plan(target, list(SIZES.values()), 4000).n_rounds
     n_choices = 3 + n_pairs
+    assert net.n_choices == n_choices
     assert len(net.mechanism.shapes) == 8 + n_pairs
     by_hand = net.mechanism.cost.rdp(5.0) + n_choices * net.choice.cost.rdp(5.0)
     assert n_pairs in (2, 4)
@@ -193,6 +199,7 @@ def test_pairs_alone_cost_what_was_charged():
     rng = np.random.default_rng(3)
     net = private(target).fit(records(400, rng), rng, accountant=accountant)
     n_pairs = plan(target, list(SIZES.values()), 400).n_rounds
+    assert net.n_choices == n_pairs
     assert len(net.mechanism.shapes) == 4 + n_pairs
     by_hand = 5 * sum(size**-2 for size in net.mechanism.sizes)  # order / 2, times 2
     by_hand += n_pairs * float(net.choice.cost.rdp(5.0))
@@ -200,6 +207,80 @@ def test_pairs_alone_cost_what_was_charged():
     assert float(net.cost.rdp(5.0)) == pytest.approx(by_hand, rel=1e-12)
     assert by_hand == pytest.approx(0.1, rel=1e-9)
     assert BayesNet.from_dict(net.to_dict()).cost == net.cost
+
+
+@pytest.mark.parametrize("target", [RenyiDP(5, 1), TARGET])
+@pytest.mark.parametrize("n", [900, 4000])
+def test_however_rounds_end_the_cost_is_the_same(target, n, monkeypatch):
+    """For all outcomes of the test of chance: after the first pair without an edge, or never."""
+    data = records(n, np.random.default_rng(1))
+    _, _, n_parents, n_rounds = plan(target, list(SIZES.values()), n)
+    n_tables = 4 + 4 * bool(n_parents)
+    ends = set()
+    for outcomes in itertools.product([0.0, 9.0], repeat=n_rounds):
+        rng, accountant = np.random.default_rng(3), RdpAccountant()
+        chosen, clear, choose = [], iter(outcomes), pairs._choose
+
+        def choose_noted(*given, chosen=chosen, choose=choose):
+            chosen.append(choose(*given))
+            return chosen[-1]
+
+        def excess(*_, chosen=chosen, clear=clear):
+            return next(clear) if chosen else 0.0  # no family makes edges
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pairs, "_choose", choose_noted)
+            patch.setattr(pairs, "_excess", excess)
+            patch.setattr(pairs.Decomposable, "fit", lambda self, *_: self)
+            net = private(target).fit(data, rng, accountant=accountant)
+        is_over = n_rounds > 1 and not outcomes[0]
+        assert len(net.mechanism.shapes) == n_tables + (1 + 4 if is_over else n_rounds)
+        assert (net.mechanism.shapes[-4:] == tuple((1, k) for k in SIZES.values())) is is_over
+        assert net.n_choices == n_parents + n_rounds
+        paid, stated = (accountant.rdp, net.cost.rdp(accountant.orders))
+        assert stated == pytest.approx(paid, rel=1e-12)
+        assert (stated <= paid).all()
+        assert BayesNet.from_dict(net.to_dict()).cost == net.cost
+        ends.add(is_over)
+    assert ends == ({True, False} if n_rounds > 1 else {False})
+
+
+@pytest.mark.parametrize("threshold", [-math.inf, -1.0, 0.0, 1.0, math.inf])
+def test_a_release_that_depends_on_another_has_the_profile_of_all_together(threshold):
+    """A noisy count decides whether a choice and a count, or a count of the rest's precision,
+    follow: its hockey-stick divergence by quadrature, beside the cost of all.
+    """
+    relation, scale, sensitivity = ReplaceRecord(), 1.5, 2.0
+    sigmas = 1.7, 2.0
+    paid = Together([
+        GaussianCost(sigma=float(np.sum(np.array(sigmas) ** -2.0) ** -0.5), relation=relation),
+        ChoiceCost(scale=scale, sensitivity=sensitivity, relation=relation),
+    ])  # fmt: skip
+    weights = np.exp(np.array([[0.0, 1.0, -2.0], [2.0, -1.0, 0.0]]) / scale)
+    chances = weights / weights.sum(axis=1, keepdims=True)
+    grid = np.linspace(-30, 30, 200_001)
+    shift = math.sqrt(2)  # of two counts by one, along their difference
+
+    def gaussian(epsilon, sigma):  # Balle and Wang, 2018
+        mu = shift / sigma
+        return norm.cdf(mu / 2 - epsilon / mu) - np.exp(
+            np.minimum(epsilon, 700) + norm.logcdf(-mu / 2 - epsilon / mu)
+        )
+
+    density = norm.pdf(grid, scale=sigmas[0])
+    lost = norm.logpdf(grid, scale=sigmas[0]) - norm.logpdf(grid, shift, sigmas[0])
+    for epsilon in (0.0, 0.3, 1.0, 2.0, 4.0):
+        at_end = gaussian(epsilon - lost, sigmas[1])
+        goes_on = sum(
+            p * gaussian(epsilon - lost - math.log(p / q), sigmas[1])
+            for p, q in zip(*chances, strict=True)
+        )
+        each = np.where(grid < threshold, at_end, goes_on)
+        delta = float((density * each).sum() * (grid[1] - grid[0]))
+        assert delta <= float(paid.delta(epsilon)) * (1 + 1e-6)
+        if threshold == math.inf:  # what is not paid for would show
+            alone = GaussianCost(sigma=sigmas[0], relation=relation)
+            assert delta > float(alone.delta(epsilon)) * 1.05
 
 
 def test_over_the_budget_nothing_is_drawn():
@@ -258,6 +339,27 @@ def test_replayed_with_another_record(n, to, target):
     assert fit(data).choice is not None
 
 
+@pytest.mark.parametrize(("n", "target"), [(900, TARGET), (4000, TARGET)])
+def test_replayed_where_rounds_end_early(n, target):
+    """Columns that tell nothing of each other; one record becomes another, twice."""
+    codes = np.random.default_rng(6).integers([*SIZES.values()], size=(n, 4))
+    data = SCHEMA.decode(codes)
+    _, _, n_parents, n_rounds = plan(target, list(SIZES.values()), n)
+    assert n_rounds > 1
+
+    def fit(frame):
+        return private(target).fit(frame, np.random.default_rng(1), accountant=RdpAccountant())
+
+    assert fit(data).mechanism.shapes[-4:] == tuple((1, k) for k in SIZES.values())
+    for place in range(2):
+        other = data.copy()
+        other.iloc[place] = (SIZES["a"] - 1, place % 4, place % 2, 0)
+        result = audit_replay(lambda frame: fit(frame).to_dict(), data, other)
+        assert not result.violated, result.findings
+        assert result.error is None
+        assert result.releases == 4 + (3 + 4 if n_parents else 0) + 2 + 4
+
+
 def test_replay_sees_scores_that_move_by_more(monkeypatch):
     monkeypatch.setattr(choice, "GRAIN", GRAIN / 400)
     data = records(800, np.random.default_rng(2))
@@ -299,7 +401,7 @@ def test_all_follows_from_what_was_released(related, monkeypatch):
     assert fits[0].to_dict() == fits[1].to_dict() == fits[2].to_dict()
     # The last candidate has them all.
     assert sum(map(len, fits[0].parents.values())) == (1 + 2 + 3 if related else 0)
-    assert len(fits[0].mechanism.shapes) == 4 + 4 + 2
+    assert len(fits[0].mechanism.shapes) == 4 + 4 + (2 if related else 1 + 4)
 
 
 # What is seen
@@ -320,7 +422,7 @@ def test_parents_that_tell_are_found():
 
 
 def test_where_nothing_tells_there_are_no_edges():
-    """In at least 5 of 6 fits of 3,000 records; each chose parents and two pairs, and counted them.
+    """In at least 5 of 6 fits of 3,000 records; each chose parents and one of two pairs.
 
     Tables differ by more than two deviations of chance once in forty fits or so, so that two of six
     do in one of a hundred. The rest costs what the choices and the larger tables took.
@@ -337,7 +439,7 @@ def test_where_nothing_tells_there_are_no_edges():
         lost.append(both[0].log_likelihood(data[3000:]) - both[1].log_likelihood(data[3000:]))
         empty += not any(both[1].parents.values())
         assert both[1].choice is not None
-        assert len(both[1].mechanism.shapes) == 4 + 4 + 2
+        assert len(both[1].mechanism.shapes) in (4 + 4 + 2, 4 + 4 + 1 + 4)
         assert BayesNet.from_dict(both[1].to_dict()).cost == both[1].cost
     assert np.mean(lost) < 0.003
     assert empty >= 5
@@ -368,6 +470,11 @@ def test_saved_copied_and_loaded_with_what_chose(tmp_path):
         data["spent"]["choice"] = wrong
         with pytest.raises(ValueError, match=r"choice|scale"):
             BayesNet.from_dict(data)
+    for wrong in (0, -1, 11, 2.5, True, "3", None):
+        data = net.to_dict()
+        data["spent"]["n_choices"] = wrong
+        with pytest.raises(ValueError, match="n_choices must be"):
+            BayesNet.from_dict(data)
     for shapes in (3, [3], [[3, "4"]], [[1, 2, 3]], {"a": 1}, [[3, 3]] * 3, None):
         data = net.to_dict()
         data["spent"]["shapes"] = shapes
@@ -381,6 +488,8 @@ def test_saved_copied_and_loaded_with_what_chose(tmp_path):
     data["spent"] |= {"shapes": [[1, 2]] * 200_000, "sizes": [2.0] * 200_000}
     with pytest.raises(ValueError, match=r"shapes must be of .* got 200000"):  # took minutes
         BayesNet.from_dict(data)
+    with pytest.raises(ValueError, match="n_choices must be at most 0"):
+        BayesNet(net.parents, SCHEMA, net.probabilities, net.mechanism, n_choices=1)
     with pytest.raises(ValueError, match="choice must be None"):
         BayesNet(net.parents, SCHEMA, net.probabilities, choice=net.choice)
 
@@ -413,5 +522,5 @@ def test_columns_of_many_values_take_little_memory():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(net.mechanism.shapes) == 9  # pairs were chosen
+    assert len(net.mechanism.shapes) == 10  # a pair was chosen, and columns counted again
     assert peak < 60e6

@@ -119,7 +119,7 @@ def plan(target: Target, sizes: Collection[int], n_records: int) -> Plan:
         if room >= most > 0:
             yield n_nodes - 1, most, _TUNED.enough
         yield n_nodes - 1, min(n_nodes // 2, room), _TUNED.for_pairs
-        every = range(1, min(most, n_nodes - 1) + 1)  # fewer than nodes, which tells files apart
+        every = range(1, min(most, n_nodes - 1) + 1)  # fewer than nodes
         n_rounds = bisect_right(every, _TUNED.for_pairs / nats, key=lambda n: scaled(n)[1])
         if 7 * n_rounds >= n_nodes:
             yield 0, n_rounds, _TUNED.for_pairs

@@ -27,7 +27,7 @@ from privrl.models.bayes_net.budget import first_precisions, precisions_of, seco
 from privrl.models.bayes_net.choice import Plan, Scores, choose_parents, with_choices
 from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
-from privrl.models.bayes_net.pairs import PAIR_OF_COLUMN, PAIR_OF_FAMILY, with_pairs
+from privrl.models.bayes_net.pairs import PAIR_OF_COLUMN, PAIR_OF_FAMILY, gaussian, with_pairs
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
@@ -242,7 +242,8 @@ class PrivateBayesNet:
         Both rounds together cost what the tables do, whatever the first releases: one record
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
         are chosen, with one choice for each node but one and for each pair, or some of those given
-        are dropped. If pairs alone are chosen, the second round counts only those.
+        are dropped. If pairs alone are chosen, the second round counts only those. Where pairs end
+        early, columns get their precision (`privrl.models.bayes_net.pairs`).
         """
         n_nodes = len(self.structure.nodes)
         (_, choice, n_parents, n_rounds), cells = chosen or (Plan(tables.sigma, None, 0, 0), {})
@@ -262,7 +263,7 @@ class PrivateBayesNet:
             )
             for_pairs = part * (precision - float(known.sum()))
         sigmas = [(n_rounds / for_pairs) ** 0.5] * n_rounds if n_rounds else []
-        first = _gaussian(alone, known)
+        first = gaussian(alone, known)
         counts = count(alone)
 
         def learn(rng: np.random.Generator) -> BayesNet:
@@ -281,7 +282,7 @@ class PrivateBayesNet:
                     scores = Scores(alone.sizes, of, cells, rest / n_nodes)
                     structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
                     precisions = precisions_of(structure, rest)
-                second = _gaussian(structure, precisions)
+                second = gaussian(structure, precisions)
                 released = second.release(count(structure), rng)
                 rows = family_probabilities(structure, released, n_records, margins)
                 each.append(second)
@@ -310,7 +311,7 @@ class PrivateBayesNet:
                 sizes=tuple(size for one in each for size in one.sizes),
             )
             said = randomness_of(rng)
-            return BayesNet(parents, self.schema, rows, whole, said, choice)
+            return BayesNet(parents, self.schema, rows, whole, said, choice, n_choices)
 
         return Release(accountant, paid, learn, rng).make()
 
@@ -354,11 +355,3 @@ class PrivateBayesNet:
 def _counts(codes: IntArray, structure: Structure) -> Sequence[FloatArray]:
     """Return the tables of counts of a structure, whose nodes are the columns of the cells."""
     return structure.counts({node: codes[:, i] for i, node in enumerate(structure.nodes)})
-
-
-def _gaussian(structure: Structure, precisions: FloatArray) -> TablesMechanism:
-    """Return Gaussian noise on the tables of a structure."""
-    shapes = tuple(map(structure.shape, structure.nodes))
-    return TablesMechanism(
-        shapes=shapes, mechanism="gaussian", sizes=tuple((precisions**-0.5).tolist())
-    )

@@ -76,12 +76,15 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
     mechanism : TablesMechanism, optional
         What released the counts that the probabilities were made of, of the nodes' tables, or of
         all nodes alone and then of their tables; with a choice, of all nodes alone, and then of
-        fewer pairs than nodes, or of as many tables as nodes and of pairs; None if they were not.
+        their tables, of pairs, and of all nodes alone again, or of some of these; None if they
+        were not.
     randomness : str, optional
         The kind of generator, from `privrl.numerics.randomness.randomness_of`.
     choice : ExponentialMechanism, optional
-        What chose the parents of all nodes but the first, if there are as many tables, and then
-        each pair, with one choice; None if the parents are public.
+        What chose the parents of all nodes but the first, and pairs; None if the parents are
+        public.
+    n_choices : int
+        How many of its choices were paid for; 0 without one.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
     mechanism: TablesMechanism | None = None
     randomness: str | None = None
     choice: ExponentialMechanism | None = None
+    n_choices: int = 0
     structure: Structure = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -107,6 +111,9 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         object.__setattr__(self, "probabilities", MappingProxyType(tables))
         if self.choice is not None and (self.mechanism is None or len(self.nodes) < 2):
             raise ValueError("choice must be None where no tables were released, or of one node.")
+        most = 0 if self.choice is None else len(self.nodes) + math.comb(len(self.nodes), 2)
+        n_choices = check_count("n_choices", self.n_choices, least=min(1, most), most=most)
+        object.__setattr__(self, "n_choices", n_choices)
         if self.mechanism is None:
             return
         n_tables = len(self.mechanism.shapes)
@@ -128,10 +135,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         """What the counts, and the choice of parents, cost; None for a network of given tables."""
         if self.mechanism is None or self.choice is None:
             return None if self.mechanism is None else self.mechanism.cost
-        n_nodes, n_tables = len(self.nodes), len(self.mechanism.shapes)
-        has_families = n_tables >= 2 * n_nodes  # of which one node had no choice
-        n_choices = n_tables - n_nodes - has_families
-        return with_choices(self.mechanism.cost, self.choice.cost, n_choices)
+        return with_choices(self.mechanism.cost, self.choice.cost, self.n_choices)
 
     def table(self, node: str) -> pd.DataFrame:
         """Return the table of a node: a row for each configuration of its parents, with labels."""
@@ -292,6 +296,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         spent = saving.plain_spent(self.mechanism)
         if self.choice is not None:
             spent["choice"] = {key: getattr(self.choice, key) for key in _CHOICE}
+            spent["n_choices"] = self.n_choices
             spent["shapes"] = [list(shape) for shape in self.mechanism.shapes]
         return spent
 
@@ -307,21 +312,23 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
         saving.check_format(data, _FORMAT)
         schema = Schema.from_dict(data["schema"])
         structure = make_structure(data["parents"], schema)
-        mechanism = choice = None
+        mechanism, choice, n_choices = None, None, 0
         if data["spent"] is not None:
             chosen = isinstance(data["spent"], Mapping) and "choice" in data["spent"]
-            entries = (*saving.SPENT, "choice", "shapes") if chosen else saving.SPENT
+            entries = (*saving.SPENT, "choice", "n_choices", "shapes") if chosen else saving.SPENT
             saving.check_entries("spent", data["spent"], entries)
             if chosen:
                 saving.check_entries("choice", data["spent"]["choice"], _CHOICE)
                 choice = ExponentialMechanism(**data["spent"]["choice"])
+                n_choices = data["spent"]["n_choices"]
             sizes = data["spent"]["sizes"]
             shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
             if chosen:
                 shapes = _read_shapes(data["spent"]["shapes"], len(structure.nodes))
             mechanism = saving.mechanism_of(data["spent"], shapes)
         said = saving.randomness_said(data)
-        made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
+        of_release = mechanism, said, choice, n_choices
+        made = cls(data["parents"], schema, data["probabilities"], *of_release)
         check_said(data, made._verdict)
         return made
 
@@ -347,6 +354,7 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
             self.mechanism,
             self.randomness,
             self.choice,
+            self.n_choices,
             _chosen_by=self._chosen_by,
             _trial=self._trial,
         )
@@ -363,12 +371,12 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
 def _read_shapes(data: Any, n_nodes: int) -> tuple[Rows, ...]:
     """Return the shapes of tables in plain data; `TablesMechanism` checks their numbers.
 
-    Each node was counted alone and with its parents, or alone and with a few pairs.
+    Each node was counted alone once or twice, perhaps with its parents, and with some pairs.
     """
     pairs = isinstance(data, list) and all(isinstance(e, list) and len(e) == 2 for e in data)
     if not pairs:
         raise ValueError(f"shapes must be a list of pairs of numbers, got {shown(data)}.")
-    least, most = n_nodes + 1, 2 * n_nodes + math.comb(n_nodes, 2)
+    least, most = n_nodes + 1, 3 * n_nodes + math.comb(n_nodes, 2)
     if not least <= len(data) <= most:
         raise ValueError(
             f"shapes must be of {least} to {most} tables for {n_nodes} nodes, got {len(data)}."

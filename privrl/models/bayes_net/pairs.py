@@ -23,14 +23,28 @@ public sizes and earlier releases.
 noise would give, or a pair's of what the model expects, makes no edges, because a fit would follow
 noise. Its sums still count each of its columns. This follows from releases.
 
-**The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. So each
-choice and each table is one more release of fixed cost, whatever was released before.
+**An end of the rounds.** A pair's table that makes no edges, while no other table has made any,
+ends the rounds. The precision (1 / variance) of the pairs that are left then counts all columns
+once more. Later pairs may differ where one did not, so rounds go on once there is an edge.
+
+**The cost.** The number of rounds and the sizes of the noise are fixed by public numbers. Let G(w)
+be the dominating pair of Gaussian noise of total precision w on tables in which a replaced record
+changes two counts each, and C that of a choice. With r rounds left, each of precision w, all that
+follows is dominated by D(r) = G(r w) ⊗ C^r, by induction. A round that goes on is dominated by
+``C ⊗ G(w) ⊗ D(r − 1)``, which is D(r) since precisions of Gaussian noise add up. So is the end: its
+columns have total precision r w, and G(r w) is D(r) without its choices. Which of the two follows
+depends on releases alone, and adaptive releases that have one dominating pair in each case have
+their product (Zhu, Dong and Wang, 2022). So choices and tables cost the same in every case, and
+choices that were not made are paid for.
 
 References
 ----------
 R. McKenna, B. Mullins, D. Sheldon and G. Miklau. *AIM: an adaptive and iterative mechanism for
 differentially private synthetic data* (2022), whose rounds these are, with pairs alone and with
 noise of one size.
+
+Y. Zhu, J. Dong and Y.-X. Wang. *Optimal accounting of differential privacy via characteristic
+function* (2022), theorem 10, of adaptive composition.
 """
 
 import math
@@ -43,6 +57,7 @@ import numpy as np
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities, shrunk, together
+from privrl.models.bayes_net.budget import precisions_of
 from privrl.models.bayes_net.choice import BOUND, GRAIN, bounded_gain, found
 from privrl.models.bayes_net.decomposable import (
     MOST_CARRIED,
@@ -98,7 +113,7 @@ def with_pairs(
     The start is a structure with probabilities > 0, shape (R, K). Each table released before comes
     with its columns, the last of them in each row. The codes are the cell numbers of every record,
     shape (n,): private. The choice, and the noise of each round, are already charged. The returned
-    mechanisms released the pairs.
+    mechanisms released the pairs, and perhaps all columns in the end.
     """
     sizes = structure.sizes
     n_records = float(len(next(iter(codes.values()))))
@@ -127,11 +142,19 @@ def with_pairs(
         mechanisms.append(mechanism)
         if model.home(pair) is None and _excess(noisy, n_records * base) < _TUNED.clear:
             rest.append((pair, noisy))
+            if not tables:
+                break
             continue
         model, prior = larger, shrunk(noisy, base, n_records)
         tables.append(Noisy(pair, noisy.values, noisy.deviation, prior))
         model.multiply(pair, np.log(prior) - np.log(np.maximum(base, TINY)))
         model.normalise()
+    if left := sigmas[len(mechanisms) :]:
+        columns = Structure(dict.fromkeys(structure.nodes, ()), sizes)
+        again = gaussian(columns, precisions_of(columns, sum(sigma**-2.0 for sigma in left)))
+        counted = again.release(columns.counts(codes), rng)
+        rest += [((name,), table) for name, table in zip(columns.nodes, counted, strict=True)]
+        mechanisms.append(again)
     if not tables:
         alone = _alone(structure, rest, n_records)
         return alone, dict.fromkeys(structure.nodes, ()), mechanisms
@@ -143,6 +166,14 @@ def with_pairs(
         given = np.maximum(model.conditional[node].reshape(-1, sizes[node]), _TUNED.least)
         rows[node] = given / given.sum(axis=1, keepdims=True)
     return rows, {node: model.parents[node] for node in structure.nodes}, mechanisms
+
+
+def gaussian(structure: Structure, precisions: FloatArray) -> TablesMechanism:
+    """Return Gaussian noise on the tables of a structure."""
+    shapes = tuple(map(structure.shape, structure.nodes))
+    return TablesMechanism(
+        shapes=shapes, mechanism="gaussian", sizes=tuple((precisions**-0.5).tolist())
+    )
 
 
 def _sums(
@@ -246,7 +277,11 @@ def _start(
     alone: Mapping[str, FloatArray],
     families: Sequence[Names],
 ) -> Decomposable:
-    """Return the network with those of some families for which a decomposable model has room."""
+    """Return the network with those of some families for which a decomposable model has room.
+
+    Each is tried with those kept before it, even where all of them fit. Fewer families may need
+    more cells, because their columns are eliminated in another order.
+    """
     sizes = structure.sizes
     kept = list[Names]()
     for family in families:
