@@ -16,7 +16,7 @@ from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.encoding import Codes
 from privrl.numerics.typing import FloatArray
 
-TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
+TEMPERATURES = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
