@@ -198,9 +198,9 @@ def test_independent_features_have_a_temperature_above_1():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (20_000, 8))
     y = (rng.logistic(size=len(X)) < 3 * (2 * X - 1).sum(axis=1)).astype(int)
-    model = PrivateNaiveBayes(
-        [2] * 8, classes=[0, 1], target=RenyiDP(2, 1.0), random_state=0
-    ).fit(X[:10_000], y[:10_000])
+    model = PrivateNaiveBayes([2] * 8, classes=[0, 1], target=RenyiDP(2, 1.0), random_state=0).fit(
+        X[:10_000], y[:10_000]
+    )
     assert 1.5 < model.temperature_ <= 2
     at_one = model.with_temperature(1.0)
     assert loss(model, X[10_000:], y[10_000:]) < 0.75 * loss(at_one, X[10_000:], y[10_000:])
@@ -319,13 +319,24 @@ def test_noise_draws_to_the_typical_temperature():
         sums = [
             ReleasedTable(np.array([[half, 1000 - half]]), "gaussian", deviation) for half in halves
         ]
-        return least_loss(sums, 1000, 0.5**0.5)
+        return least_loss(sums, 1000, 0.5**0.5, 0.0)
 
     found = [chosen(deviation) for deviation in (0.0, 10.0, 1000.0, 1e6)]
     assert found[0] == pytest.approx(0.25, rel=0.03)
     assert found == sorted(found)
     assert 0.25 < found[2] < found[3]
     assert found[3] == pytest.approx(0.5**0.5, rel=0.03)
+
+
+def test_many_free_numbers_lower_the_temperature():
+    """A quarter of a nat for each is added to a loss of which log 4 t times 0.4 is the slope."""
+    halves = 500 + 100 * np.log(4 * np.array(TEMPERATURES))
+    sums = [ReleasedTable(np.array([[half, 1000 - half]]), "gaussian", 0.0) for half in halves]
+    found = least_loss(sums, 1000, 1.0, 400.0)
+    zero = minimize_scalar(
+        lambda t: 0.2 * np.log(4 * t) ** 2 + 0.25 * 0.4 * t, bounds=(0.1, 1), method="bounded"
+    ).x
+    assert found == pytest.approx(zero, rel=0.05)
 
 
 def test_derivatives_that_noise_makes_fall_are_levelled():
@@ -335,7 +346,7 @@ def test_derivatives_that_noise_makes_fall_are_levelled():
     """
     halves = 500 + np.array([400.0, -40, -40, -40, -40])
     sums = [ReleasedTable(np.array([[half, 1000 - half]]), "gaussian", 1.0) for half in halves]
-    assert least_loss(sums, 1000, 1.0) == pytest.approx(2.0, rel=0.03)
+    assert least_loss(sums, 1000, 1.0, 0.0) == pytest.approx(2.0, rel=0.03)
 
 
 def test_few_records_and_a_small_budget_measure_nothing():

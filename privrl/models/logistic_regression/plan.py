@@ -30,9 +30,8 @@ class Tuned:
     """
 
     least_signal: float = 1.0  # to a class, below which noise would drown gradients
-    tables_fall: float = 0.1  # of the tables' share as the signal grows,
-    tables_power: float = 0.75  # and its power
-    tables_share: tuple[float, float] = (0.15, 0.9)  # the least and the largest
+    tables_halved: float = 40.0  # signal at which half is for the tables,
+    tables_share: tuple[float, float] = (0.15, 0.9)  # of which this is the least and the largest
     halved: float = 15.0  # signal at which all weights and feature weights share equally
     multiples: tuple[float, float] = (0.02, 0.1)  # of the budget without tables, for those of parts
     score_noise: float = 0.02  # nats, of their mean gradient, for which less than the most is spent
@@ -196,7 +195,7 @@ def plan(
     if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = TUNED.tables_share
-    for_tables = 1 / (1 + TUNED.tables_fall * signal**TUNED.tables_power)
+    for_tables = TUNED.tables_halved / (TUNED.tables_halved + signal)
     share = 0.0 if has_tables else min(max(for_tables, least), most)
     # Small enough for features that repeat each other and so add up their gradients.
     fewest = math.ceil(TUNED.steps_of_feature * len(sizes))
