@@ -30,9 +30,8 @@ class Tuned:
     """
 
     least_signal: float = 1.0  # to a class, below which noise would drown gradients
-    tables_fall: float = 0.1  # of the tables' share as the signal grows,
-    tables_power: float = 0.75  # and its power
-    tables_share: tuple[float, float] = (0.15, 0.9)  # the least and the largest
+    tables_halved: float = 40.0  # signal at which half is for the tables,
+    tables_share: tuple[float, float] = (0.15, 0.9)  # of which this is the least and the largest
     halved: float = 15.0  # signal at which all weights and feature weights share equally
     multiples: tuple[float, float] = (0.02, 0.1)  # of the budget without tables, for those of parts
     score_noise: float = 0.02  # nats, of their mean gradient, for which less than the most is spent
@@ -43,7 +42,7 @@ class Tuned:
     momentum: float = 0.9
     averaged: float = 0.5  # of the steps, the last ones
     safe_signal: float = 0.5  # of the rarest class, from which the temperature is typical
-    worth: float = 0.2  # nats: the expected information in features, beside class counts
+    worth: float = 0.5  # nats: the expected information in features of signal 1
     length: float = 1.2  # to which records' vectors are clipped, in typical lengths at even odds
     time: float = 60.0  # the longest way of all steps together, without momentum
     feature_noise: float = 0.3  # nats that steps may add to logits of typical length 1
@@ -196,7 +195,7 @@ def plan(
     if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = TUNED.tables_share
-    for_tables = 1 / (1 + TUNED.tables_fall * signal**TUNED.tables_power)
+    for_tables = TUNED.tables_halved / (TUNED.tables_halved + signal)
     share = 0.0 if has_tables else min(max(for_tables, least), most)
     # Small enough for features that repeat each other and so add up their gradients.
     fewest = math.ceil(TUNED.steps_of_feature * len(sizes))
@@ -278,15 +277,15 @@ def plan_tables(
     -----
     Classes' counts shift the prediction of every record, so a share a of the budget for them,
     beside what they would have with the least noise in all, leaves a loss of about ``A / a``, with
-    ``A = J (J − 1) σ² / (2 n²)`` nats; it costs features, whose worth rises with their signal s as
-    ``s² / (1 + s²)``, about ``a G s² / (1 + s²)²``. The least of the sum is at ``a = √(A / G)
-    (1 + s²) / s``. It is taken up to ``2 / J²``: many classes have mostly similar counts.
+    ``A = J (J − 1) σ² / (2 n²)`` nats; it costs features, whose worth is about ``G s²`` while noise
+    hides them, ``a G s²`` for a signal s. The least of the sum is at ``a = √(A / G) / s``. It is
+    taken up to ``2 / J²``: many classes have mostly similar counts.
     """
     n_classes, sizes = shapes[0][1], [size for _, size in shapes[1:]]
     signal = signal_of(sigma, n_records, sizes, n_classes)
     loss = n_classes * (n_classes - 1) * sigma**2 / (2 * n_records**2)
     first, *others = least_noise_shares(shapes)
-    own = math.sqrt(loss / TUNED.worth) * (1 + signal**2) / signal
+    own = math.sqrt(loss / TUNED.worth) / signal
     own = max(first, min(own, 2 / n_classes**2))
     shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
     whole = TablesMechanism.calibrated(

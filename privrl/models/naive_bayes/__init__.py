@@ -13,13 +13,15 @@ target) or on released numbers:
    minimise the total variance of all cells.
 2. Rows are shrunk together as far as the noise makes it likely, which is learned from all tables
    jointly (`privrl.models.estimates.tables`).
-3. Naive Bayes multiplies likelihood ratios as if features were independent, and is overconfident,
-   with privacy and without. Its sum of log-ratios is therefore multiplied by a temperature from
-   1/8 to 1. A twentieth of the budget measures it: the derivatives of the records' losses by the
-   logarithm of the temperature are clipped, and summed with noise, at five temperatures. The
-   temperature with the least loss is taken, shrunk towards a typical one in proportion to the
-   noise. If noise would drown the measurement (few records, small epsilon), the typical temperature
-   is used: 1 for up to ten features, and the root of ten over their number for more.
+3. Naive Bayes multiplies likelihood ratios as if features were independent within a class. It is
+   overconfident where they repeat each other, and too uncertain where they are independent of each
+   other as a whole. Its sum of log-ratios is therefore multiplied by a temperature from 1/8 to 2. A
+   twentieth of the budget measures it: the derivatives of the records' losses by the logarithm of
+   the temperature are clipped, and summed with noise, at five temperatures. The temperature with
+   the least loss is taken, shrunk towards a typical one in proportion to the noise, and lower the
+   more numbers the tables have to a record. If noise would drown the measurement (few records,
+   small epsilon), the typical temperature is used: 1 for up to ten features, and the root of ten
+   over their number for more.
 
 The constants (the twentieth, the temperatures, the clipping, the ten) were chosen on public and
 generated data, listed in docs/models.md, and are the same for all data.

@@ -354,7 +354,8 @@ class PrivateNaiveBayes(SavedClassifier):
         if measured:
             derivatives = records.summed(_derivatives, log_prior, log_rows)
             sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
-            temperature = least_loss(sums, records.n_records, typical)
+            freedom = float(sum((len(each) - 1) * (each.shape[1] - 1) for each in log_rows))
+            temperature = least_loss(sums, records.n_records, typical, freedom)
         else:
             temperature = typical if self.temperature is None else float(self.temperature)
         self._become(

@@ -4,6 +4,10 @@ The derivatives of the records' losses by the logarithm of the temperature are s
 five temperatures. The temperature with the least loss is taken. The loss is convex in the
 temperature, so its derivative by the temperature itself cannot fall. Where noise makes it fall, it
 is levelled first.
+
+References
+----------
+H. Akaike. *A new look at the statistical model identification* (1974).
 """
 
 import math
@@ -17,7 +21,7 @@ from privrl.models.encoding import Codes
 from privrl.numerics.rising import rising
 from privrl.numerics.typing import FloatArray
 
-TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
+TEMPERATURES = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class _Tuned:
     clip: float = 2.0  # nats, of a record's derivative
     largest_noise: float = 0.35  # nats, of the mean derivative, up to which it is measured
     pull: float = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
+    optimism: float = 0.25  # nats for each free number
     at_once: int = 8192  # records, whose numbers fit in a processor's cache
     plain: float = 1e300  # nats: far from where floats end
     # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
@@ -167,10 +172,14 @@ def _rounded(derivative: FloatArray) -> float:
     return float(np.rint(values, out=values).sum()) / _TUNED.steps
 
 
-def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) -> float:
+def least_loss(
+    sums: Sequence[ReleasedTable], n_records: int, typical: float, freedom: float
+) -> float:
     """Return the temperature at which the loss is least, from noisy sums of derivatives.
 
-    The larger the noise, the more it is drawn to the ``typical`` temperature.
+    The larger the noise, the more it is drawn to the ``typical`` temperature. The tables are of the
+    same records, so the loss looks less on these than on others, by a nat for each of ``freedom``
+    numbers at a temperature of 1 (Akaike, 1974): a part of that is added.
     """
     differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
     at, temperatures = np.log(TEMPERATURES), np.array(TEMPERATURES)
@@ -180,7 +189,8 @@ def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) ->
     slope = np.interp(fine, at, rises * temperatures)
     loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
     pull = _TUNED.pull * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
-    return float(np.exp(fine[(loss + pull).argmin()]))
+    optimism = _TUNED.optimism * freedom / n_records * np.exp(fine)
+    return float(np.exp(fine[(loss + pull + optimism).argmin()]))
 
 
 def _noise(deviation: float, n_records: int) -> float:
