@@ -47,9 +47,10 @@ def chance_filled(
     Returns
     -------
     array, shape (...)
-        Probabilities; 0 where the count is negative.
+        Probabilities; 0 where the count is not positive.
     """
-    place = (noisy - _LOW) * _PER_DEVIATION + 1
+    # Exact, so that no count just below 0 is in the first bin above it; 0 is in the bin below.
+    place = np.ceil(noisy * _PER_DEVIATION) - _LOW * _PER_DEVIATION
     bins = np.clip(place, 0, _N_BINS - 1).astype(np.int32)  # clipped first, to fit int32
     if classes is not None:
         bins += classes.astype(np.int32) * _N_BINS
@@ -61,7 +62,7 @@ def chance_filled(
     some = seen.any(axis=1)
     weight[some] = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
     chance = weight * slab / (weight * slab + (1 - weight) * spike)
-    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # negative counts
+    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # no positive counts
     chance[:, -1] = 1
     table: FloatArray = chance.astype(np.float32)
     return table.reshape(-1)[bins]

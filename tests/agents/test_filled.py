@@ -131,3 +131,13 @@ def test_counts_as_large_as_one_likes_are_filled(count: float) -> None:
     z = np.concatenate([rng().standard_normal(1000), [count]]).astype(np.float32)
     assert chance_filled(z)[-1] == 1
     assert chance_filled(-z)[-1] == 0
+
+
+@pytest.mark.parametrize("count", [0.0, -1e-30, -1e-9, -2e-7])
+def test_a_cell_without_a_positive_count_is_never_filled(count: float) -> None:
+    """Not even where all others are filled; a negative count would end the sampling of a model."""
+    z = (10 + rng().standard_normal(1000)).astype(np.float32)
+    z[0] = count
+    chance = chance_filled(z)
+    assert chance[0] == 0
+    assert chance[1:].min() > 0.999
