@@ -41,9 +41,18 @@ from privrl.files.files import read_bytes, save_private
 from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
 from privrl.files.shown import shown
-from privrl.files.states import Restorer, Snapshot, pack, settings_digest, settings_of, unpack
+from privrl.files.states import (
+    Restorer,
+    Snapshot,
+    lost_change,
+    pack,
+    settings_digest,
+    settings_of,
+    unpack,
+)
 from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
+from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
 from privrl.numerics.typing import FloatArray
@@ -61,7 +70,13 @@ _TITLE: Final = (
 )
 _KEY: Final = 32  # bytes of a key or digest
 _PACKAGES: Final = ("privrl", "numpy", "randomgen")  # whose versions may change the noise
-_POSTERIORS: Final = (NoisyPosterior, SingleDraw, BetaPosterior, HatPosterior)
+_POSTERIORS: Final = (
+    NoisyPosterior,
+    DirichletPosterior,
+    SingleDraw,
+    BetaPosterior,
+    HatPosterior,
+)
 _COSTS: Final = (
     BatchCost,
     DirichletCost,
@@ -180,6 +195,8 @@ def save(
 ) -> None:
     """Write a checkpoint of an agent with further data; see `Checkpointed.save`."""
     check_file(agent)  # a restored agent would not be marked
+    for part in (agent._sampler, agent._rewards):
+        _check_remembers(part)
     taken = Snapshot(_relations(agent))
     accountant = _accountant(agent)
     tree = {
@@ -187,6 +204,12 @@ def save(
         "charges": taken.value(accountant.charges()),
         "more": taken.value(more),
     }
+    for unknown in taken.types.difference(_types(agent)):
+        raise ValueError(
+            f"{unknown.__name__} cannot be saved: it is no release or cost of privrl, and no "
+            "sampler of the agent names it in a tuple `released_as` of its class. No checkpoint "
+            "that holds it could be loaded."
+        )
     heads, data = pack(taken.arrays)
     head: dict[str, Any] = {
         "versions": _versions(),
@@ -220,7 +243,7 @@ def load(
     try:
         arrays = unpack(head["arrays"], data)
         entered = _entered(path, head["draws"], ledger)
-        back = Restorer(arrays, (*_COSTS,), known)
+        back = Restorer(arrays, _types(agent), known)
         settings, parts = head["settings"], head["tree"]["agent"]
         costs, numbers = back.value(head["tree"]["charges"])
         more = back.value(head["tree"]["more"])
@@ -235,8 +258,7 @@ def load(
     agent._half_done = "a load"  # a partial load must not be used
     try:
         _accountant(agent).resume(costs, numbers)
-        types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
-        Restorer(arrays, types, known).inside(agent, parts)
+        back.inside(agent, parts)
     except (LookupError, TypeError, AttributeError) as error:
         raise _no_checkpoint(path) from error
     agent._entered = entered
@@ -294,6 +316,21 @@ def _entered(path: str | PathLike[str], said: Any, ledger: Ledger | None) -> Dra
     return Draws.from_plain(ledger, said)
 
 
+def _check_remembers(part: Sampler) -> None:
+    """Check that a sampler or reward model remembers all that has changed since it was made.
+
+    A resumed run would begin with less, and enter its next draw as the same one: with the same
+    noise on other totals.
+    """
+    lost = lost_change(part, part.fresh())
+    if lost is not None:
+        raise ValueError(
+            f"{type(part).__name__} cannot be saved: its attribute {shown(lost)} has changed in "
+            "use, and its class does not name it in `remembered`. Name it there, or in `derived` "
+            "if it follows from those, and make a new agent."
+        )
+
+
 def _accountant(agent: "TabularAgent") -> KeepsJournal:
     accountant = agent.accountant
     if not isinstance(accountant, KeepsJournal):
@@ -328,8 +365,9 @@ def _relations(agent: "TabularAgent") -> list[Relation]:
     return list(dict.fromkeys(found))
 
 
-def _own_types(agent: "TabularAgent") -> Iterator[type]:
-    """Return the types of releases declared by custom samplers."""
+def _types(agent: "TabularAgent") -> Iterator[type]:
+    """Return the types that may be created for an agent, with those declared by its samplers."""
+    yield from (*_COSTS, *_POSTERIORS, *counted_types())
     for each in (agent._sampler, agent._rewards, getattr(agent._rewards, "_sampler", None)):
         yield from getattr(type(each), "released_as", ())
 
@@ -386,8 +424,9 @@ class Checkpointed(Observer):
         ------
         ValueError
             If a sampler, reward model or accountant cannot be saved. Its class must name the
-            attributes that change in its use in a tuple ``remembered``, and the dataclasses that
-            its updates return in a tuple ``released_as``. Or if the agent was chosen among several.
+            attributes that change in its use in a tuple ``remembered`` (one that has changed and
+            is not named is refused), and the dataclasses that its updates return in a tuple
+            ``released_as``. Or if the agent was chosen among several.
         OSError
             If the file cannot be written, or the ledger not used.
         """

@@ -37,7 +37,8 @@ class PolicyMechanism(Mechanism[FloatArray]):
 
     Neighbouring policies differ in the row of one state (and step), where a probability of up to
     ``distance / 2`` moves from one action to another. Replacing the action of a deterministic
-    policy in one state gives a neighbour at distance 2.
+    policy in one state gives a neighbour at distance 2. A probability above 1, which rounding may
+    leave, is released as 1, so that no probability changes by more than ``distance / 2``.
 
     Parameters
     ----------
@@ -54,6 +55,18 @@ class PolicyMechanism(Mechanism[FloatArray]):
     ------
     ValueError
         If a number is out of range.
+
+    Notes
+    -----
+    Two probabilities of a row may then change by u and v, less than the paid s. The cost of
+    ``(s, -s)`` bounds it. With b the concentrations of a neighbour, c those of the row, and S(.)
+    their sums, the Rényi divergence of order l of c from b has the derivatives
+    ``l / (l - 1) * (psi(x_i) - psi(c_i) - psi(S(x)) + psi(S(c)))`` in ``c_i`` and
+    ``-(psi(x_i) - psi(b_i) - psi(S(x)) + psi(S(b)))`` in ``b_i``, with ``x = l c - (l - 1) b``.
+    psi is increasing and concave. From c or b to x, S moves the other way than the component, or
+    less far between larger numbers. So the divergence grows with ``c_i`` and falls with ``b_i``
+    where ``c_i > b_i``, and the reverse: raising ``c_i``, or ``b_i``, until both changes are s
+    makes it larger, and no concentration smaller.
     """
 
     weight: float
@@ -90,7 +103,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
         return cost
 
     def check(self, data: ArrayLike) -> FloatArray:
-        """Return a policy, shape (..., A): each row >= 0 and summing to 1 within 1e-9.
+        """Return a policy, shape (..., A): each row in [0, 1] and summing to 1 within 1e-9.
 
         Raises
         ------
@@ -105,7 +118,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
             )
         if not ((policy >= 0).all() and (abs(policy.sum(-1) - 1) <= _ROUNDING).all()):
             raise ValueError("data must be a policy whose rows are >= 0 and each sum to 1.")
-        return policy
+        return np.minimum(policy, 1.0)
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         mixed = (1 - self.mixing) * data + self.mixing / self.n_actions

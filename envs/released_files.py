@@ -28,6 +28,7 @@ from privrl.numerics.typing import FloatArray
 _FORMAT = "privrl released model, 1"
 _PAGE, _TABLES = "model.json", "tables.npz"
 _DIGEST = "tables_sha256"
+_WITH_TABLES = ("model.json", "policy.json")  # pages that may have tables beside them
 _SIZES = ("n_states", "n_actions", "horizon")
 _LABELS = ("state_names", "action_names", "outcomes")
 _PACKED = ("row", "count", "place", "value")
@@ -69,7 +70,30 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path must be a folder, got {str(path)!r}, which is a file.")
+    check_tables_free(folder, _PAGE)
     save_all(folder, writers(released))
+
+
+def check_tables_free(folder: Path, page: str) -> None:
+    """Check that the tables in a folder do not belong to another page than the one to be written.
+
+    Raises
+    ------
+    ValueError
+        If they do: that page could not be read without them.
+    """
+    for other in _WITH_TABLES:
+        try:
+            said = parse_json((folder / other).read_bytes())
+            tables = (folder / _TABLES).read_bytes()
+        except (OSError, ValueError):  # it is not there, or describes nothing
+            continue
+        own = said.get(_DIGEST) if isinstance(said, dict) else None
+        if other != page and own == hashlib.sha256(tables).hexdigest():
+            raise ValueError(
+                f"path must be another folder, got {str(folder)!r}: {_TABLES} there belongs to "
+                f"{other}, and would be written over."
+            )
 
 
 def writers(released: Released) -> dict[str, Write]:

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -129,6 +130,21 @@ def plain_env(
             + (f" with {', '.join(args)}" if args else "")
             + f": {_reason(name, error)}"
         ) from error
+
+
+def check_no_module(name: str, saved: str) -> None:
+    """Check that an environment's id from a file names no module: importing one runs its code.
+
+    Raises
+    ------
+    ValueError
+        If it does; ``saved`` is what the file is called.
+    """
+    if ":" in name:
+        raise ValueError(
+            f"env must be given: {saved} names {shown(name)}, whose module would run as code. If "
+            f"you trust it, add --env {shlex.quote(name)}."
+        )
 
 
 def named_values(args: Sequence[str]) -> dict[str, Any]:

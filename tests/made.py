@@ -119,3 +119,19 @@ class Elsewhere:
         function = cloudpickle.loads(sent)[0]
         there = (each.result() if isinstance(each, Made) else each for each in given)
         return Made(function(*there))
+
+
+class ElsewhereBehind(Elsewhere):
+    """Has a disk of its own: another folder lies there under the name of the one here."""
+
+    def __init__(self, here: Path, there: Path) -> None:
+        super().__init__()
+        self._here, self._there = here.resolve(), there
+
+    def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Made:
+        return super().submit(function, *map(self._on_its_disk, given), pure=pure)
+
+    def _on_its_disk(self, given: Any) -> Any:
+        if isinstance(given, Path) and given.parent == self._here:
+            return self._there / given.name
+        return given

@@ -85,14 +85,18 @@ def overridden(
     The usual preset is chosen by default.
     """
     from privrl.agents.methods import Method
+    from privrl.experiments.names import check_no_module
     from privrl.experiments.sweeps.presets import override
 
     if spec is not None and preset is not None:
         raise ValueError("give --preset or --spec, not both.")
     base = {"preset": preset or usual} if spec is None else {"spec": str(spec)}
+    begun = made(base["preset"]) if spec is None else _saved_spec(kind, spec)
+    if spec is not None and options.get("env") is None:
+        check_no_module(getattr(begun, "env", ""), spec.name)
     texts = {f"{name}s": options[f"{name}s"] for name in SEVERAL}
     return base, override(
-        made(base["preset"]) if spec is None else _saved_spec(kind, spec),
+        begun,
         **{name: None if text is None else words(text) for name, text in texts.items()},
         method=values_of(Method, options),
         spec=values_of(kind, options),

@@ -74,7 +74,7 @@ def _saved(
 ) -> "tuple[Playable, gym.Env[Any, Any]]":
     from privrl.agents import Policy
     from privrl.continuous import ContinuousPolicy
-    from privrl.experiments.names import make_env, plain_env
+    from privrl.experiments.names import check_no_module, make_env, plain_env
 
     trained = (saved / "train.json").exists()
     if not trained and (numbers := numeric.saved_policy(saved)) is not None:
@@ -98,6 +98,8 @@ def _saved(
     name = env or (spec.env if spec else getattr(policy, "env", "")) or ""
     if not name:
         raise ValueError("env must be given: the policy does not name its environment.")
+    if not env:
+        check_no_module(name, "the saved policy")
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     as_trained: dict[str, Any] = {}
@@ -111,7 +113,7 @@ def _saved(
 
 @contextmanager
 def _made(name: str, *render: str) -> Iterator[None]:
-    """Find modules here, and say of an environment that cannot render that it is not watched."""
+    """Find modules here, which were typed, and say if an environment cannot be watched."""
     if ":" in name and not sys.flags.safe_path:
         sys.path.append(os.getcwd())  # as python -m does, unlike scripts
     try:

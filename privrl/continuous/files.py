@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privrl.continuous.planning import checked_core
 from privrl.continuous.schema import ContinuousSchema
 from privrl.envs.released import checked_statement
+from privrl.envs.released_files import check_tables_free
 from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.files import Write, bytes_writer, check_stated, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
@@ -83,11 +84,13 @@ class Saved(MayBeChosen, FixedArrays, ABC):
         Raises
         ------
         ValueError
-            If the fit was not private, the model was chosen among several, or ``path`` is a file.
+            If the fit was not private, the model was chosen among several, ``path`` is a file, or
+            there are the tables of another page.
         """
         folder, files = Path(path), self.files()
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"path must be a folder, got {str(folder)!r}, which is a file.")
+        check_tables_free(folder, self._page)
         save_all(folder, files)
 
     def files(self) -> dict[str, Write]:

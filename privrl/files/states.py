@@ -43,9 +43,37 @@ def settings_of(thing: object) -> dict[str, Any]:
     changing, left_out = _said(thing, "remembered"), {*_OF_PROCESS, *_said(thing, "derived")}
     return {
         name: each
-        for name, each in vars(thing).items()
+        for name, each in _attributes(thing).items()
         if name not in left_out and (name not in changing or hasattr(type(each), "remembered"))
     }
+
+
+def _attributes(thing: object) -> dict[str, Any]:
+    """Return the attributes of an object, also those in slots."""
+    slots = [name for each in type(thing).__mro__ for name in vars(each).get("__slots__", ())]
+    return vars(thing) | {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
+
+
+def lost_change(thing: object, unused: object) -> str | None:
+    """Return the name of an attribute that changed in use and that a snapshot would lose, if any.
+
+    Parameters
+    ----------
+    thing : object
+        What is to be saved.
+    unused : object
+        One with the same settings, before its use.
+    """
+    mine, new = settings_of(thing), settings_of(unused)
+    for name in dict.fromkeys((*mine, *new)):
+        here, there = mine.get(name), new.get(name)
+        if name in _said(thing, "remembered"):
+            inner = lost_change(here, there) if type(here) is type(there) else None
+            if inner is not None:
+                return f"{name}.{inner}"
+        elif here is not there and settings_digest({name: here}) != settings_digest({name: there}):
+            return name
+    return None
 
 
 def _said(thing: object, which: str) -> tuple[str, ...]:
@@ -60,10 +88,18 @@ class Snapshot:
     ----------
     known : sequence
         Objects that exist where the snapshot is restored; the tree refers to them by number.
+
+    Attributes
+    ----------
+    arrays : list of arrays
+        By their numbers in the tree.
+    types : set of types
+        What a `Restorer` has to create.
     """
 
     def __init__(self, known: Sequence[object] = ()) -> None:
         self.arrays: Arrays = []
+        self.types: set[type] = set()
         self._known = known
 
     def inside(self, thing: object) -> dict[str, Any]:
@@ -110,6 +146,7 @@ class Snapshot:
 
     def _made(self, value: Any, names: Iterable[str]) -> dict[str, Any]:
         parts = {name: self.value(getattr(value, name)) for name in names}
+        self.types.add(type(value))
         return {"made": type(value).__name__, "of": parts}
 
     def _array(self, value: NDArray[Any] | np.generic) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
     Parameters
     ----------
     folder : str or pathlib.Path
-        The folder with the Parquet files, under the same path here and on each worker. Each file
-        must fit into the memory of a worker.
+        The folder with the Parquet files, the same under this path here and on each worker. Each
+        file must fit into the memory of a worker.
     schema : Schema
         The domain of the columns; others are ignored.
     client : distributed.Client
@@ -113,8 +113,8 @@ def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) ->
     Raises
     ------
     ValueError
-        If the folder holds no such file, a column is absent, or values do not fit; no value is
-        shown.
+        If the folder holds no such file, a worker has other files, a column is absent, or values
+        do not fit; no value is shown.
     ImportError
         If pyarrow or narwhals is not installed.
     OSError

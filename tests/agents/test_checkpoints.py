@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -28,18 +28,22 @@ from privrl.agents import (
     PSRL,
     Checkpoint,
     KnownRewards,
+    NoisyRewards,
     QLearning,
     TabularAgent,
     Transition,
     checkpoints,
 )
 from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
+from privrl.costs import ReplaceStep
+from privrl.costs.base import Cost
 from privrl.envs import riverswim
 from privrl.envs.support import Support
 from privrl.files.states import Snapshot, pack, unpack
-from privrl.mechanisms import select_private
+from privrl.mechanisms import NoisyPosteriorMechanism, select_private
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
+from privrl.samplers.base import PaidSampler
 from privrl.samplers.factorisations import LocalNoise, factorise
 
 EPISODES = 24
@@ -382,12 +386,127 @@ def test_a_sampler_of_ones_own_is_saved_if_it_says_how(tmp_path) -> None:
     check_resumed(tmp_path / "agent", *(agent_with(sampler=Mine()) for _ in range(2)), 4)
 
 
+class Forgetful(PaidSampler):
+    """All counts so far with fresh noise, as on the page about own samplers; they are not named."""
+
+    def __init__(self, table: str = "transitions") -> None:
+        self._mechanism = NoisyPosteriorMechanism.calibrated(
+            RenyiDP(2, 0.6),
+            noise="discrete_gaussian",
+            alpha=0.5,
+            count=9,
+            table=table,
+            relation=ReplaceStep(),
+        )
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._total: np.ndarray | float = 0.0
+
+    @property
+    def cost(self) -> Cost:
+        return self._mechanism.cost
+
+    def check(self, counts) -> None:
+        self.check_usable()
+        self._mechanism.check(counts)
+
+    def update(self, counts, rng):
+        self._total = self._total + counts
+        self._done += 1
+        return self._mechanism.release(self._total, rng)
+
+
+class Afresh(Forgetful):
+    remembered = ("_total",)
+
+
+class InASlot(Forgetful):
+    """As `Forgetful`; its sums are in no dictionary of attributes."""
+
+    __slots__ = ("_total",)
+
+
+class Counting(KnownRewards):
+    """A reward model that changes, and says so to nobody."""
+
+    def encode(self, reward, stays, rng):
+        self.seen = getattr(self, "seen", 0) + 1
+        return super().encode(reward, stays, rng)
+
+    def fresh(self) -> Self:
+        return type(self)(self._reward)
+
+
+@dataclass(frozen=True)
+class Own:
+    """A posterior that is not one of privrl's."""
+
+    mean: np.ndarray
+
+    def sample(self, rng) -> np.ndarray:
+        del rng
+        return self.mean
+
+
+class ReleasesItsOwn(Afresh):
+    def update(self, counts, rng):
+        return Own(super().update(counts, rng).mean)
+
+
+class SaysSo(ReleasesItsOwn):
+    released_as = (Own,)
+
+
+def test_what_cannot_be_loaded_is_not_saved(tmp_path) -> None:
+    check_resumed(tmp_path / "agent", *(agent_with(sampler=SaysSo()) for _ in range(2)), 3)
+    agent = agent_with(sampler=ReleasesItsOwn())
+    learn(agent, 0, 3)
+    with pytest.raises(ValueError, match=r"^Own cannot be saved: .* in a tuple `released_as`"):
+        agent.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_sampler_of_sums_is_saved_with_them(book, tmp_path) -> None:
+    agent, other = (secretly(book, sampler=Afresh()) for _ in range(2))
+    learn(agent, 0, 3)
+    agent.save(tmp_path / "agent", ledger=book)
+    other.load(tmp_path / "agent", ledger=book)
+    np.testing.assert_array_equal(other.sampler._total, agent.sampler._total)
+    for each in (agent, other):
+        learn(each, 3, 6)
+    assert state_of(other) == state_of(agent)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sampler": Forgetful()}, "^Forgetful cannot be saved: its attribute '_total' has"),
+        (
+            {"rewards": NoisyRewards(Forgetful("rewards"), low=0, high=1)},
+            r"^NoisyRewards cannot be saved: its attribute '_sampler\._total' has changed",
+        ),
+        ({"sampler": InASlot()}, "^InASlot cannot be saved: its attribute '_total' has"),
+        ({"rewards": Counting(MDP.expected_reward)}, "Counting cannot be saved: .* 'seen' has"),
+    ],
+)
+def test_what_changed_and_is_not_remembered_is_refused(changed, said, book, tmp_path) -> None:
+    """The run that went on had the same noise, on totals without those before."""
+    agent = secretly(book, **changed)
+    agent.save(tmp_path / "unused", ledger=book)
+    learn(agent, 0, 3)
+    with pytest.raises(ValueError, match=said):
+        agent.save(tmp_path / "agent", ledger=book)
+    assert not (tmp_path / "agent").exists()
+
+
 # ---------------------------------------------------------------- who goes on twice
 
 
-def secretly(ledger: Ledger, dataset: str | None = None) -> PSRL:
+def secretly(ledger: Ledger, dataset: str | None = None, **changed) -> PSRL:
     accountant = RdpAccountant() if dataset is None else ledger.accountant(dataset)
-    return agent_with(rng=secret_rng(), accountant=accountant)
+    return agent_with(rng=secret_rng(), accountant=accountant, **changed)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -67,6 +68,48 @@ def test_rows_that_miss_their_sum_move_no_farther(monkeypatch: pytest.MonkeyPatc
         mechanism.release([row], np.random.default_rng(0))
     moved = np.abs(drawn[0] - drawn[1]).max()
     assert moved <= 10 * max(mechanism.cost.changes[0])
+
+
+def test_rows_above_one_move_no_farther(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a probability is above 1 by rounding, a row could move farther than is paid for."""
+    drawn = []
+    monkeypatch.setattr(
+        "privrl.mechanisms.simplex.posterior_rows",
+        lambda counts, *_: [drawn.append(counts.copy()), counts][1],
+    )
+    mechanism = PolicyMechanism(weight=20, n_actions=2, mixing=0.1)
+    above = 1 + 9.9e-10
+    for row in ([above, 0.0], [0.0, above]):
+        mechanism.release([row], np.random.default_rng(0))
+    moved = np.abs(drawn[0] - drawn[1]).max()
+    assert moved <= 20 * max(mechanism.cost.changes[0])
+
+
+def test_smaller_changes_of_two_components_cost_less() -> None:
+    """Rows whose sums differ: one component grows by u, one falls by v, and s pays for both."""
+    rng = np.random.default_rng(0)
+    mechanism = PolicyMechanism(weight=4, n_actions=3, mixing=0.3, distance=1)
+    least, paid = mechanism.cost.alpha, max(mechanism.cost.changes[0]) * 4
+
+    def log_beta(x: np.ndarray) -> float:
+        return float(special.gammaln(x).sum() - special.gammaln(x.sum()))
+
+    near = 0.0
+    for order in (1.01, 1.5, 3.0):
+        most = float(mechanism.cost.rdp(order))
+        for _ in range(3000):
+            u, v = paid * (1 - rng.random(2) ** 3)
+            lowest = least + rng.exponential(1, 3) * rng.integers(0, 2, 3)
+            before, after = lowest + np.array([[0, v, 0], [u, 0, 0]])
+            between = order * after - (order - 1) * before
+            if (between <= 0).any():
+                assert np.isinf(most)
+                continue
+            divergence = log_beta(between) - order * log_beta(after)
+            divergence = (divergence + (order - 1) * log_beta(before)) / (order - 1)
+            assert divergence <= most * (1 + 1e-9)
+            near = max(near, divergence / most)
+    assert near > 0.9  # it can fail
 
 
 def test_draws_are_policies_around_the_mixed_one() -> None:

@@ -33,6 +33,7 @@ from privrl.continuous.design import ENDS, Design
 from privrl.continuous.ends import NEVER
 from privrl.costs.relations import AddRemovePerson, ReplacePerson
 from privrl.data.logs import LogSchema, read_log
+from privrl.envs import Released, load_released, riverswim, save_released
 from privrl.mechanisms import select_private
 from privrl.mechanisms.selection import Trial
 from privrl.offline import fit_model, fit_policy
@@ -216,8 +217,34 @@ def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
     model = fit_continuous_model(log, epsilon=1.0, order=np.int64(2))  # type: ignore[arg-type]
     policy = plan_continuous(model, discount=np.float32(0.5))  # type: ignore[arg-type]
     for each in (model, policy):
-        each.save(tmp_path)
-        assert type(each).load(tmp_path).schema.action["push"] == push
+        folder = tmp_path / type(each).__name__
+        each.save(folder)
+        assert type(each).load(folder).schema.action["push"] == push
+
+
+def test_tables_of_another_page_are_not_written_over(
+    model: ContinuousModel, tmp_path: Path
+) -> None:
+    """The model was paid for, and could not be read again."""
+    policy, tabular = plan_continuous(model), Released(mdp=riverswim(), statement=model.statement)
+    model.save(tmp_path / "model")
+    policy.save(tmp_path / "policy")
+    save_released(tmp_path / "released", tabular)
+    for name, page, save in (
+        ("model", "model.json", policy.save),
+        ("released", "model.json", policy.save),
+        ("policy", "policy.json", model.save),
+        ("policy", "policy.json", lambda folder: save_released(folder, tabular)),
+    ):
+        with pytest.raises(ValueError, match=f"tables.npz there belongs to {page}, and would be"):
+            save(tmp_path / name)
+    model.save(tmp_path / "model")  # an earlier one of its own is replaced
+    policy.save(tmp_path / "policy")
+    assert ContinuousModel.load(tmp_path / "model").persons == model.persons
+    assert ContinuousPolicy.load(tmp_path / "policy").kind == policy.kind
+    assert load_released(tmp_path / "released").mdp.n_states == tabular.mdp.n_states
+    (tmp_path / "policy" / "tables.npz").unlink()  # it is lost already
+    model.save(tmp_path / "policy")
 
 
 def test_changed_files_are_refused(model: ContinuousModel, tmp_path: Path) -> None:

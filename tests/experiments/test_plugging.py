@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from privrl.envs import save_tables
 from privrl.envs.random_tables import garnet
 from privrl.experiments import Method, TrainSpec, run_training
 from privrl.experiments.names import PACKAGES, make_env, named_values
+from privrl.experiments.sweeps import preset
 from privrl.experiments.training import run as training
 
 PLAIN = Method(agent="random")  # quick: it learns nothing
@@ -99,10 +101,42 @@ def test_a_package_that_is_there_need_not_be_imported(
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["train", "--episodes", "3", *arguments])
+    return told("train", "--episodes", "3", *arguments)
+
+
+def told(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
     assert "Traceback" not in result.output
     assert result.exit_code in (0, 2), result.output
     return " ".join(result.output.split())
+
+
+def test_no_module_that_a_file_names_is_run(
+    tmp_path: Path, registry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that was received ran the code beside its policy."""
+    monkeypatch.chdir(tmp_path)
+    Path("my_module.py").write_text(f"open('ran', 'w').close()\n{MODULE}")
+    name = "my_module:MyEnv-v0"
+    run("--env", name, "--out", "out")
+    Path("ran").unlink()
+    sys.modules.pop("my_module")
+    Policy(actions=np.zeros((4, 12), int), n_actions=4, env=name).save("alone.json")
+    spec = replace(preset("quick"), env=name).to_dict()
+    Path("sweep.json").write_text(json.dumps({"spec": spec}))
+    refused = f"names '{name}', whose module would run as code. If you trust it, add --env {name}."
+    for command in (
+        ["play", "out"],
+        ["play", "alone.json"],
+        ["watch", "out"],
+        ["sweep", "--spec", "sweep.json", "--out", "swept"],
+    ):
+        assert refused in told(*command)
+    assert not Path("ran").exists()
+    assert "one episode of MyEnv-v0" in told("play", "out", "--env", name, "--episodes", "2")
+    assert Path("ran").exists()
+    again = told("sweep", "--spec", "sweep.json", "--env", name, "--out", "swept")
+    assert "whose module" not in again
 
 
 def test_an_environment_of_ones_own_is_trained_in(

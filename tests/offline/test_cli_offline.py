@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run, said
+from made import ElsewhereBehind, write_parts
 from wards import SCHEMA
 
 import privrl.envs  # noqa: F401
+from privrl.accounting import Ledger
 from privrl.audit import audit_replay
 from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
@@ -242,6 +245,27 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     for where in ([], ["--workers", 2]):
         found.add(written_from("parts", *where))
     assert len(found) == 1
+
+
+@pytest.mark.needs("pyarrow", "cloudpickle")
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_what_workers_have_is_what_is_charged(
+    command: str, folder: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node with an older copy: its persons were released, and others' budget was charged."""
+    write_parts(Path("parts"), visits(300), 2)
+    write_parts(Path("stale"), visits(200, seed=1), 2)
+    monkeypatch.setattr(
+        "privrl.experiments.workers.dask_client",
+        lambda *_: nullcontext(ElsewhereBehind(Path("parts"), Path("stale"))),
+    )
+    given = ["--schema", "visits.toml", "--out", "out", "--address", "tcp://127.0.0.1:1"]
+    result = run(command, "parts", *given)
+    assert result.exit_code == 2
+    assert "part-00.parquet must have the same bytes here and on each worker" in said(result)
+    assert not any(each in said(result) for each in ("medical", "surgical", "p1"))
+    assert not Path("out").exists()
+    assert not ledger_path.exists() or not Ledger(ledger_path).entries()
 
 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made import Elsewhere, write_parts
+from made import Elsewhere, ElsewhereBehind, write_parts
 
 from privrl.accounting import ApproxDP, RdpAccountant, releases
 from privrl.continuous import ContinuousSchema, Number, fit_continuous_model, read_continuous_log
@@ -258,6 +259,32 @@ class Forgets(InNoHurry):
 
     def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Later:
         return Again(function, given)
+
+
+@pytest.mark.parametrize("kind", ["cells", "numbers", "records"])
+def test_workers_with_other_files_are_refused(kind: str, tmp_path: Path) -> None:
+    """The ledger knows the files here, and what workers read would be released."""
+    folder = write_parts(tmp_path / "parts", rows_of(20), 3)
+    other = write_parts(tmp_path / "stale", rows_of(20, seed=1), 3)
+
+    def read(cluster: Any) -> Any:
+        if kind == "records":
+            models = pytest.importorskip("privrl.models", exc_type=ImportError)
+            records = Schema({"state": Categories(tuple(range(N_STATES)))})
+            return models.read_partitioned_records(folder, records, cluster)
+        if kind == "numbers":
+            number = Number(low=0, high=4, levels=2)
+            space: Any = {"state": {"state": number}, "action": {"action": number}}
+            return read_continuous_log(
+                folder, ContinuousSchema(**space, person="who"), client=cluster
+            )
+        return read_partitions(folder, SCHEMA, cluster)
+
+    with pytest.raises(ValueError, match=r"^part-00\.parquet must have the same bytes here and on"):
+        read(ElsewhereBehind(folder, other))
+    shutil.rmtree(other)
+    shutil.copytree(folder, other)
+    read(ElsewhereBehind(folder, other))
 
 
 @pytest.mark.parametrize("kind", ["cells", "numbers", "records"])

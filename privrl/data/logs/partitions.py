@@ -102,9 +102,9 @@ def read_partitions(
     Parameters
     ----------
     folder : str or pathlib.Path
-        Whose Parquet files are read, in the order of their names; here and on each worker it has
-        to be there under this name. Each file has to fit into the memory of a worker, and the rows
-        of a person may be in any of them.
+        Whose Parquet files are read, in the order of their names; it has to be there with the same
+        files, under this name, here and on each worker. Each file has to fit into the memory of a
+        worker, and the rows of a person may be in any of them.
     schema : LogSchema
         What the columns mean; others are ignored.
     client : distributed.Client
@@ -122,7 +122,8 @@ def read_partitions(
     Raises
     ------
     ValueError
-        As `read_log` does; or, later too, if a file has changed that is read again.
+        As `read_log` does; if a worker has other files; or, later too, if a file has changed that
+        is read again.
     ImportError
         If pyarrow is not installed.
     OSError
@@ -197,11 +198,26 @@ def shuffled(
 
 
 def digests_of(cluster: OnCluster, files: Sequence[Path]) -> list[str]:
-    """Return the digests of files, as workers see them: what is made of a file goes with its own.
+    """Return the digests of files: what is made of a file goes with its own.
 
-    A worker that dies has its files read again, perhaps after the charge for these data.
+    A worker that dies has its files read again, perhaps after the charge for these data. A ledger
+    knows data by their bytes here, so workers must have the same.
+
+    Raises
+    ------
+    ValueError
+        If a worker has another file under a name.
     """
-    return list(map(cluster.result, [cluster.submit(_digest, each) for each in files]))
+    there = [cluster.submit(_digest, each) for each in files]
+    digests = list(map(_digest, files))  # meanwhile
+    for path, here, other in zip(files, digests, there, strict=True):
+        if cluster.result(other) != here:
+            raise ValueError(
+                f"{path.name} must have the same bytes here and on each worker, and a worker has "
+                f"others under {str(path.parent)!r}; copy the folder to all machines, or share it. "
+                "Nothing was charged."
+            )
+    return digests
 
 
 def _digest(path: Path) -> str:
