@@ -137,8 +137,8 @@ CAVEATS: Final = "caveats"
 
 #: Of a classifier that was fitted as a clone.
 OF_CLONE: Final = (
-    "a copy made by scikit-learn was fitted, perhaps one of several, or to repeated records: neither "
-    "a choice among copies nor a repetition is in this cost"
+    "a copy made by scikit-learn was fitted, perhaps one of several, or to repeated records: "
+    "neither a choice among copies nor a repetition is in this cost"
 )
 
 

@@ -163,10 +163,8 @@ def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None
 
 @CLONES
 @pytest.mark.parametrize("routing", [False, True])
-def test_what_is_fitted_to_repeated_records_is_not_shareable(
-    routing: bool, tmp_path: Path
-) -> None:
-    """Bagging fits to records some of which it repeats, or weighs: one changes by more than paid."""
+def test_what_is_fitted_to_repeated_records_is_not_shareable(routing: bool, tmp_path: Path) -> None:
+    """Bagging repeats records: one of them changes a table by more than was paid for."""
     X, y = records(300, 2)
     with sklearn.config_context(enable_metadata_routing=routing):
         model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], epsilon=1)

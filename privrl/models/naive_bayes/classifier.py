@@ -119,10 +119,11 @@ class PrivateNaiveBayes(SavedClassifier):
 
     Notes
     -----
-    With public classes and secret randomness all fitted attributes are computed from the release:
-    they may be published, and so may a file that `save` writes, which says whether. Classes that are
-    read from the records are private, and so is all that names them. What a clone of scikit-learn's
-    states has a caveat (`guarantee`). A second fit is a second release, and costs again.
+    All fitted attributes are computed from the release. With public classes and secret randomness
+    they may be published, unless this is a clone of scikit-learn's, whose `guarantee` has a caveat.
+    Classes that were read from the records are private, and so is a model that has them. A file
+    that `save` writes says whether it may be shared. A second fit is a second release, and costs
+    again.
 
     Examples
     --------

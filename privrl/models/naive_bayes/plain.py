@@ -106,7 +106,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     learned = data["because"] == saving.LEARNED.because
     caveats = saving.caveats_said(data)
     check_said(data, _verdict(used, said, learned=learned, caveats=caveats))
-    names = data["feature_names"]
+    names = _names_of(data["feature_names"], n_features, parameters)
     order = class_order(labels)
     prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
     return {
@@ -115,7 +115,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         "n_records_": check_count("n_records", data["n_records"]),
         "temperature_": check_positive("measured_temperature", data["measured_temperature"]),
         "classes_": class_array(labels),
-        **({} if names is None else {"feature_names_in_": _names_of(names, n_features, parameters)}),
+        **({} if names is None else {"feature_names_in_": names}),
         "mechanism_": used,
         "_public": Public(parameters["schema"], labels, parameters["target"], learned=learned),
         "cost_": used.cost,
@@ -222,6 +222,8 @@ def _names_of(data: Any, n_features: int, parameters: Mapping[str, Any]) -> Any:
 
     Older files have those of a table with a schema in the order of the fitted records.
     """
+    if data is None:
+        return None
     if (
         not isinstance(data, list)
         or len(data) != n_features
