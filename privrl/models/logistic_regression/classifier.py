@@ -215,7 +215,7 @@ class PrivateLogisticRegression(SavedClassifier):
         """
         if naive_bayes is None:
             fresh = as_part(PrivateNaiveBayes())
-            vars(fresh)["_is_clone"] = self._is_clone
+            fresh.__dict__["_is_clone"] = self._is_clone
             return fresh
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         naive_bayes = as_part(naive_bayes)
