@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import PureDP
+from privrl.files.chosen import MARK, TRIAL
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.models.chosen import chosen_from_plain
@@ -22,7 +23,9 @@ from privrl.numerics.typing import FloatArray
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 
 #: What is known of a fitted classifier without asking its part.
-_OF_PART = ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_")
+_OF_PART = (
+    "feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_", MARK, TRIAL,
+)  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
