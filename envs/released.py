@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from privrl.envs.tabular import TabularMDP
-from privrl.files.chosen import MayBeChosen, marked_state
+from privrl.files.chosen import MayBeChosen
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
@@ -96,7 +96,7 @@ class Released(MayBeChosen, InHtml):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return partial(type(self), **marked_state(values)), ()
+        return partial(type(self), **values), ()
 
     def state_label(self, state: int) -> str:
         """Return what a state is called: its label, or its number."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from fractions import Fraction
 from functools import partial
 from typing import Self
@@ -305,7 +305,7 @@ class RdpAccountant(KeepsJournal):
 
     def _spent_in_words(self) -> str:
         # On a copy: reading must not change how sums are rounded.
-        seen = copy(self)
+        seen = RdpAccountant.__copy__(self)  # of a trial's as well, which nobody else may copy
         if self._budget is None:
             seen._only = None  # its own profile is tighter, but may take a minute
         n = max(len(self._budgets), self._sum.shape[0] if self._sum.ndim > 1 else 1)

@@ -13,13 +13,14 @@ registers a watcher there (`privrl.audit.replay`). Without an audit nothing is k
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
-from privrl.files.chosen import paid_by
+from privrl.files.chosen import check_payer, paid_by, paying, trial_now
 from privrl.files.shown import shown
 
 Released = TypeVar("Released")
@@ -57,7 +58,11 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 def charge(accountant: Accountant | None, cost: Cost) -> None:
-    """Charge an accountant, if one is given, before a release; it may refuse."""
+    """Charge an accountant, if one is given, before a release; it may refuse.
+
+    In a trial of a selection that is the trial's, unless a release that it paid for is being drawn.
+    """
+    check_payer(accountant)
     if accountant is None:
         return
     if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
@@ -185,8 +190,10 @@ class Release(Generic[Released]):
             # Also if a repeated draw is not charged again.
             self.state = "charged"
             place = self._place
+            draw = partial(self._draw, self._rng if place is None else place.rng())
             with np.errstate(all="ignore"):  # a warning would tell of the data, an error lose them
-                released = self._draw(self._rng if place is None else place.rng())
+                # What it is made of is paid for.
+                released = draw() if trial_now() is None else paying(None, draw)
             paid_by(self._accountant, released)
             if place is not None:
                 place.leave()

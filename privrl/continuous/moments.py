@@ -50,6 +50,7 @@ from privrl.costs.relations import (
     ReplaceLoggedStep,
     ReplacePerson,
 )
+from privrl.files.chosen import check_paid, trial_behind, trial_now
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_is, check_positive
@@ -193,6 +194,7 @@ class MomentStream:
         self._lock = threading.Lock()
         self._busy: int | None = None  # the thread that holds the lock
         self.cost = NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
+        self._trial = trial_behind(accountant)
         releases.charge(accountant, self.cost)
 
     def __repr__(self) -> str:  # of nothing private
@@ -276,6 +278,8 @@ class MomentStream:
     def _check(self, size: int, share: float) -> None:
         if this_process() != self._made_in:
             raise ValueError("a stream must be used in the process that made it.")
+        if (trial := trial_now()) is not None:
+            check_paid(self, trial)
         most = most_columns(check_positive("share", share))
         if not 0 < size <= most:
             raise ValueError(f"size must be from 1 to {most} for this share, got {shown(size)}.")

@@ -1,26 +1,26 @@
 """Results that were chosen among several private trials, which the whole selection paid for.
 
-A file or statement of one has to state the selection: its own release cost less. So a selection
-marks its result with what it was, which copies, pickles and ``dataclasses.replace`` keep.
+A file or statement of one has to state the selection: its own release cost less. So each release
+keeps the name of the trial that paid for it, which its accountant has, and the selection marks its
+result with the cost of all. Copies, pickles, ``dataclasses.replace`` and whatever is derived from a
+release keep both. Without the mark, a release of a trial has no file, and no guarantee without a
+caveat: neither during the trial, nor if it has left it by itself. Its ``cost`` stays that of the
+trial.
 
 **What is a part of a result.** Whatever holds a model, such as a list, a pipeline, a closure or an
 iterator, keeps it from Python's garbage collector. So the parts of a thing are what the collector
 finds in it, and the entries of arrays of objects, which it does not search. What is in an imported
 module is no part: everybody reaches it without the result.
 
-The bytes of a pickle hold no model, nor does a file. So copies, pickles and files that are made
-during a trial are marked with its selection when they are made: of all trials, one leaves.
-
-A thread that a candidate starts has no context of the trial, and some containers hide what they
-hold from the collector: what leaves a trial there has no mark. So each release keeps the name of
-the trial that paid for it, which its accountant has, and without the mark of that trial's selection
-it has no file, and no guarantee without a caveat. Its ``cost`` stays that of the trial.
+**Who pays.** During a trial, a context variable holds its name, so that a release without an
+accountant, or with another one, is refused. While a charged release is drawn, the variable is None,
+because the parts are paid for. Threads and processes that a candidate starts do not have it.
 """
 
 import gc
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar, cast
 
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.sharing import SECRET, SEEDED
+from privrl.files.shown import shown
 
 _STATED: Final = ("statement", "guarantee")
 _RANDOMNESS: Final = ("randomness", "randomness_")
@@ -73,32 +74,71 @@ class MayBeChosen(FixedArrays):
     _chosen_by: Selection | None = field(default=None, kw_only=True, repr=False)
     _trial: TrialName | None = field(default=None, kw_only=True, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return marked_state(vars(self))
+
+_pays: ContextVar[TrialName | None] = ContextVar("_pays", default=None)
 
 
-_now: ContextVar[Selection | None] = ContextVar("_now", default=None)
+def paying(trial: TrialName | None, run: Callable[[], _Result]) -> _Result:
+    """Call a function whose releases a trial must pay for; None if they are paid for."""
+
+    def within() -> _Result:
+        _pays.set(trial)
+        return run()
+
+    return copy_context().run(within)  # to which an interrupt confines it
 
 
-def tried(by: Selection, trial: Callable[[], _Result]) -> _Result:
-    """Return what a trial of a selection does, whose copies, pickles and files are marked."""
-
-    def marking() -> _Result:
-        _now.set(by)
-        return trial()
-
-    return copy_context().run(marking)  # to which an interrupt confines it
+def trial_now() -> TrialName | None:
+    """Return the name of the trial that must pay for a release now; None if none must."""
+    return _pays.get()
 
 
-def selection_now() -> Selection | None:
-    """Return the selection of which this is a trial; None outside of trials."""
-    return _now.get()
+def check_payer(accountant: object) -> None:
+    """Check that a release in a trial of a selection is charged to that trial.
+
+    Raises
+    ------
+    ValueError
+        If not: the selection would not pay for it.
+    """
+    trial = trial_now()
+    if trial is not None and trial_behind(accountant) != trial:
+        raise ValueError(
+            "accountant must be that of the trial for each release in a candidate, got "
+            f"{shown(accountant)}; pass accountant=trial.accountant, and make other releases "
+            "before the selection."
+        )
 
 
-def marked_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a copy or pickle, with the mark of the trial that makes it."""
-    by = _now.get()
-    return state if by is None else {**state, **_with_mark(state, by)}
+def check_paid(paid: object, trial: TrialName | None) -> None:
+    """Check that a sampler or stream in use releases in the trial that paid for it.
+
+    Raises
+    ------
+    ValueError
+        If not: a trial would release more than it pays for, from what another one kept.
+    """
+    if trial_of(paid) != trial:
+        raise ValueError(
+            "a sampler or stream that releases in a trial must be paid for in that trial alone, "
+            "got one that was in use elsewhere: make one in the candidate."
+        )
+
+
+def check_anew(made: object, accountant: object) -> None:
+    """Check that no other trial fitted an estimator that a trial fits again.
+
+    Raises
+    ------
+    ValueError
+        If one did: its fit would be lost, and another returned with its score.
+    """
+    before, now = trial_of(made), trial_behind(accountant)
+    if None not in (before, now) and before != now:
+        raise ValueError(
+            "a classifier that one trial fitted must not be fitted in another, because both would "
+            "return the same one: make a new classifier in the candidate."
+        )
 
 
 def chosen_by(thing: object) -> Selection | None:
@@ -140,12 +180,6 @@ def _of_trial(trial: TrialName | None, made: _Result) -> _Result:
     return made
 
 
-def is_of_trial_now(thing: object) -> bool:
-    """Whether this is the trial that paid for a thing."""
-    by = _now.get()
-    return by is not None and trial_of(thing) == by.trial
-
-
 def selection_of(thing: object, *parts: object) -> Selection | None:
     """Return the selection whose cost a release and its parts state; None if no trial paid.
 
@@ -153,14 +187,15 @@ def selection_of(thing: object, *parts: object) -> Selection | None:
     ------
     ValueError
         If something was fitted elsewhere: that costs more, and the selection does not know it. Or
-        if it left its trial by itself, as from a thread that the candidate started.
+        if it is in its trial still, or left it by itself.
     """
-    by = chosen_by(thing) or (_now.get() if is_of_trial_now(thing) else None)
+    by = chosen_by(thing)
     paid = {trial_of(each) for each in (thing, *parts)}
     if by is None and paid != {None}:
         raise ValueError(
             "a classifier that was fitted in a trial of a selection must be what the selection "
-            "returned, or a part of that: alone it would state what one trial cost."
+            "returned, or a part of that: alone it would state what one trial cost. Return it from "
+            "the candidate, and save what select_private returns."
         )
     if by is not None and by.trial is not None and paid != {by.trial}:
         raise ValueError(
@@ -173,13 +208,34 @@ def selection_of(thing: object, *parts: object) -> Selection | None:
 
 def mark_chosen(result: object, by: Selection) -> None:
     """Mark what a selection returns: models of privrl, and those in whatever holds them."""
+    for each in _within(result):
+        _mark(each, by)
+
+
+def check_own(result: object, others: Collection[TrialName]) -> None:
+    """Check that no part of what a trial returned was released in others, of the same selection.
+
+    Raises
+    ------
+    ValueError
+        If one was.
+    """
+    if any(_may_state(each) and trial_of(each) in others for each in _within(result)):
+        raise ValueError(
+            "a candidate must return what was released in its own trial, got a release of another: "
+            "make in the candidate all that it fits, and keep nothing from one trial to the next."
+        )
+
+
+def _within(result: object) -> Iterator[object]:
+    """Return a result, and all that is reached through it alone."""
     met: dict[int, object] = {}  # with the things themselves, so that no other has their number
     waiting = deque([result])
     while waiting:
         thing = waiting.popleft()
         if id(thing) not in met:
             met[id(thing)] = thing
-            _mark(thing, by)
+            yield thing
             waiting.extend(
                 each for each in _parts(thing) if gc.is_tracked(each) or _is_array(type(each))
             )
@@ -187,10 +243,14 @@ def mark_chosen(result: object, by: Selection) -> None:
 
 def _mark(thing: object, by: Selection) -> None:
     """Mark a thing if it may have a statement."""
-    kind = type(thing)  # and no attributes: this is after the charge, and those may fail
-    if issubclass(kind, MayBeChosen) or (_is_of_privrl(kind) and not _is_plain(kind)):
+    if _may_state(thing):
         inside = getattr(thing, "__dict__", {})
         inside.update(_with_mark(inside, by))
+
+
+def _may_state(thing: object) -> bool:
+    kind = type(thing)  # and no attributes: this is after the charge, and those may fail
+    return issubclass(kind, MayBeChosen) or (_is_of_privrl(kind) and not _is_plain(kind))
 
 
 def _with_mark(inside: dict[str, Any], by: Selection) -> dict[str, Any]:
@@ -277,11 +337,6 @@ def check_file(thing: object) -> None:
     ValueError
         If not.
     """
-    if selection_now() is not None:
-        raise ValueError(
-            "a model must not be saved during a trial of a selection, whose cost alone its file "
-            "would state: return the model from the candidate."
-        )
     if caveats_of(thing):
         raise ValueError(
             "a model that was chosen among several, or released for that in a trial, must not be "

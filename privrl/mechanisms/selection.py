@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.journal import Journal
+from privrl.accounting.journal import one_at_a_time
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import (
@@ -43,7 +43,15 @@ from privrl.accounting.targets import (
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.costs.selection import ConcentratedCost, PureCost, SelectionCost
-from privrl.files.chosen import Selection, TrialName, mark_chosen, tried
+from privrl.files.chosen import (
+    Selection,
+    TrialName,
+    check_own,
+    mark_chosen,
+    paying,
+    trial_behind,
+    trial_now,
+)
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
@@ -167,10 +175,16 @@ def select_private(
     BudgetExceeded
         If the accountant refuses; then no trial is run.
     ValueError
-        If an argument is out of range; then no trial is run.
+        If an argument is out of range; then no trial is run. Also, with the budget spent, if a
+        release in a candidate is not charged to its trial, or if a candidate uses a fitted
+        classifier, a sampler or a result of another trial.
 
     Notes
     -----
+    Create estimators, samplers and agents in the candidate, and return models: a release of a
+    trial cannot be saved before the selection returns it. Releases in threads and processes that a
+    candidate starts must be charged to the trial as well, but this is not checked.
+
     An exception of a candidate ends the selection: the budget is spent, as a note says, and nothing
     is released. A candidate must not fail because of the data, for that is visible. The time that
     the selection takes reveals the number of trials.
@@ -200,9 +214,9 @@ def select_private(
     40
     """
     named = _check_candidates(candidates)
-    if isinstance(accountant, _TrialAccountant):  # what it chose would state a part of a trial
+    if trial_now() or trial_behind(accountant):  # what it chose would state a part of a trial
         raise ValueError(
-            "accountant must not be that of a trial: give all candidates to one selection."
+            "candidates must not select among others: give all candidates to one selection."
         )
     cost, each = plan_selection(target, len(named), trials=trials, relation=relation)
     rng = as_rng(rng)
@@ -211,14 +225,20 @@ def select_private(
     def run(rng: np.random.Generator) -> Selected[Result]:
         best: Selected[Result] | None = None
         names, is_last = tuple(name for name, _ in named), False
+        others: set[TrialName] = set()
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
             trial = Trial(cost.trial, each, rng)
-            by = Selection(cost, target, name, names, trial.accountant.trial, said)
-            result, score = tried(by, partial(run_trial, candidate, trial))
+            own = trial.accountant.trial
+            result, score = paying(own, partial(run_trial, candidate, trial))
+            check_own(result, others)
+            if best is not None:  # which later trials leave as it was
+                check_own(best.result, {own})
+            others.add(own)
             # Of equal scores the first: trials are alike, so it is any of them.
             if best is None or score > best.score:
-                best, kept = Selected(result, score, name, cost), by
+                best = Selected(result, score, name, cost)
+                kept = Selection(cost, target, name, names, own, said)
             is_last = int(rng.integers(cost.trials)) == 0
         assert best is not None
         mark_chosen(best.result, kept)
@@ -284,27 +304,29 @@ def _check_candidates(candidates: Any) -> Sequence[tuple[str, Candidate[Any]]]:
     return tuple(candidates.items())
 
 
-class _TrialAccountant:
+class _TrialAccountant(RdpAccountant):
     """Keeps the budget of one trial, under one relation, until the trial ends."""
 
     relation: Relation = fixed()
-    target: Target = fixed()
     trial: TrialName = fixed()  # whose budget it is
 
     def __init__(self, relation: Relation, target: Target) -> None:
-        self.relation, self.target, self._open = relation, target, True
-        self.trial = TrialName(secrets.token_hex(16))
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
-        self._kept = RdpAccountant(budget=target, orders=_FEW_ORDERS)
+        super().__init__(budget=target, orders=_FEW_ORDERS)
+        self.relation, self._open = relation, True
+        self.trial = TrialName(secrets.token_hex(16))
 
-    def __reduce__(self) -> NoReturn:
+    def __copy__(self) -> NoReturn:
         raise TypeError("the accountant of a trial cannot be copied: two would spend one budget.")
 
-    @property
-    def journal(self) -> Journal:
-        """The charges so far."""
-        return self._kept.journal
+    def __reduce__(self) -> NoReturn:
+        self.__copy__()
 
+    def unlimited(self) -> RdpAccountant:
+        """Return an accountant without charges or a budget, for statements."""
+        return RdpAccountant()
+
+    @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost, or refuse it."""
         check_cost(cost)
@@ -315,12 +337,9 @@ class _TrialAccountant:
             )
         if not self._open:
             raise ValueError("the trial has ended, and its budget with it.")
-        self._kept.compose(cost, count)
+        super().compose(cost, count)
 
-    def epsilon(self, delta: float) -> FloatArray:
-        """Return epsilon of all recorded costs."""
-        return self._kept.epsilon(delta)
-
+    @one_at_a_time
     def close(self) -> None:
         """Refuse all further charges."""
         self._open = False

@@ -41,8 +41,7 @@ from privrl.files.chosen import (
     MARK,
     TRIAL,
     TrialName,
-    is_of_trial_now,
-    marked_state,
+    check_anew,
     selection_of,
     trial_behind,
 )
@@ -279,19 +278,21 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
 
     # Fits -----------------------------------------------------------------------------------------
 
-    def _as_set(self) -> Self:
+    def _as_set(self, accountant: Accountant | None) -> Self:
         """Return a copy to fit: another thread may set parameters of the estimator meanwhile.
 
         Raises
         ------
         ValueError
-            If this is a part of another, which would state what it cost before.
+            If this is a part of another, which would state what it cost before; or if another trial
+            of a selection fitted it.
         """
         if self._is_part:
             raise ValueError(
                 "a classifier that is a part of another is not fitted again, because the other "
-                "states its cost: fit the other, or sklearn.base.clone of this one."
+                "states its cost: fit the other, or a new one with the parameters of this one."
             )
+        check_anew(self, accountant)
         own = copy(self)
         own.__dict__.pop(_NAMES, None)
         return own
@@ -345,8 +346,8 @@ def as_part(fitted: _Part) -> _Part:
 
     Copies and pickles of it are neither. A clone is another classifier, and can be fitted.
     """
-    part = object.__new__(type(fitted))  # `copy` would mark it with a trial
-    part.__dict__.update(vars(fitted), _is_part=True)
+    part = copy(fitted)
+    part.__dict__["_is_part"] = True
     return part
 
 
@@ -378,10 +379,6 @@ class SavedClassifier(Saved, Classifier):
         """The cost of everything in a saved file; of the whole selection, if one chose it."""
         by = selection_of(self, *self._begun_by())
         return self._own_cost() if by is None else by.cost
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return marked_state(state) if is_of_trial_now(self) else state
 
     def _begun_by(self) -> tuple["SavedClassifier", ...]:
         """Return the classifiers whose fits a saved file holds beside its own."""

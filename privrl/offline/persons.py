@@ -47,6 +47,7 @@ from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
+from privrl.files.chosen import check_paid, trial_behind, trial_now
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_is
@@ -254,6 +255,7 @@ class PersonStream:
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
         self._budgets = budgets_of(log, self._size)
         self._lock, self._in_use, self._paid = threading.RLock(), False, False
+        self._trial = trial_behind(accountant)
         releases.charge(accountant, cost)  # last: a charged budget can be used
 
     def __repr__(self) -> str:  # of nothing private
@@ -363,6 +365,8 @@ class PersonStream:
                 "from a fork would share their noise and spend one budget. Make one in each, which "
                 "pays anew."
             )
+        if (trial := trial_now()) is not None:
+            check_paid(self, trial)
         with self._lock:
             if self._in_use:
                 raise ValueError(

@@ -18,6 +18,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
+from privrl.files.chosen import TrialName, check_paid, check_payer, trial_behind
 from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.cells import Cells
@@ -183,6 +184,13 @@ class Draw:
             self._release = release = self._prepared()
             holders = [_holder(sampler) for sampler, _ in self._updates]
             paid = [holder for holder in holders if isinstance(holder, PaidSampler)]
+            check_payer(self._accountant)  # also if the draw is free, as it was paid for before
+            trial = trial_behind(self._accountant)
+            for sampler in paid:
+                if sampler._done:
+                    check_paid(sampler, trial)
+            for sampler in paid:
+                sampler._trial = trial
             # Invalid until the draw is complete or refused, however often it is interrupted.
             _current[0] = complete = [False]
             for sampler in paid:
@@ -279,7 +287,7 @@ class PaidSampler(FixedArrays):
     """
 
     remembered: ClassVar[tuple[str, ...]] = ("_done", "_invalid")
-    derived: ClassVar[tuple[str, ...]] = ("_complete",)
+    derived: ClassVar[tuple[str, ...]] = ("_complete", "_trial")
     settings: ClassVar[tuple[str, ...]] = ()
     _alpha: FloatArray
     _cost: Cost
@@ -300,6 +308,7 @@ class PaidSampler(FixedArrays):
 
     def _forget(self) -> None:
         self._done, self._invalid, self._complete = 0, False, None
+        self._trial: TrialName | None = None  # of a selection, that pays for it
 
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""

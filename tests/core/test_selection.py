@@ -1,11 +1,15 @@
 """`select_private`: what is charged, what a trial may spend, and the law of what is released."""
 
+import asyncio
 import copy
 import math
 import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +24,7 @@ from privrl.accounting import (
     RenyiDP,
     ZeroConcentratedDP,
 )
+from privrl.accounting.releases import Release
 from privrl.audit import audit_mechanism, audit_replay
 from privrl.costs import AddRemoveRecord, GaussianCost, ReplaceRecord
 from privrl.costs.selection import PureCost, SelectionCost
@@ -132,8 +137,8 @@ def test_a_trial_that_overspends_is_refused() -> None:
         trial.noisy(RECORDS, 0.9)
         return counting(0.2)(trial)
 
-    _refused(greedy, "budget")
-    _refused(greedy, "budget", TARGET)
+    _refused(greedy, "over the budget")
+    _refused(greedy, "over the budget", TARGET)
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -179,14 +184,98 @@ def test_a_cost_without_a_rho_is_refused() -> None:
     _refused(unproven, "rho")
 
 
-def test_no_trial_pays_for_another_selection() -> None:
-    """The file of a classifier that it chose stated .45 of epsilon 1."""
+@pytest.mark.parametrize("paid", [True, False])
+def test_no_trial_pays_for_another_selection(*, paid: bool) -> None:
+    """The file of a classifier that it chose stated .45 of epsilon 1, and others paid nothing."""
 
     def nested(trial):
-        target = trial.part(0.5)
-        select_private({"a": counting(0.9)}, target=target, accountant=trial.accountant)
+        accountant = trial.accountant if paid else RdpAccountant()
+        select_private({"a": counting(0.9)}, target=trial.part(0.5), accountant=accountant)
 
     _refused(nested, "give all candidates to one selection", TARGET)
+
+
+NOISE = GaussianMechanism(sigma=1e3)
+FORGOTTEN = "accountant must be that of the trial for each release in a candidate"
+
+
+def free() -> object:
+    return NOISE.release(RECORDS, 0)
+
+
+def later():
+    yield free()
+
+
+async def in_a_task() -> object:
+    return await asyncio.create_task(asyncio.to_thread(free))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        *(free, partial(NOISE.release, RECORDS, 0, accountant=RdpAccountant())),
+        *(lambda: next(later()), lambda: copy_context().run(free)),
+        lambda: asyncio.run(in_a_task()),
+    ],
+    ids=["without", "to another", "in a generator", "in a copied context", "in a task"],
+)
+def test_a_release_that_a_trial_does_not_pay_for_is_refused(release) -> None:
+    """Who forgot ``accountant=trial.accountant`` was not told, and nothing was charged."""
+    _refused(lambda trial: (release(), 0.0), FORGOTTEN)
+    free()  # after a trial that failed, as before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+def test_an_interrupt_of_a_draw_makes_no_later_release_of_the_trial_free(error) -> None:
+    """While it draws, its parts cost nothing more."""
+
+    def interrupted(data, rng):
+        free()  # a part of what is paid for
+        raise error
+
+    def candidate(trial):
+        paid = GaussianCost(sigma=1e3, relation=ReplaceRecord())
+        with pytest.raises(error):
+            Release(trial.accountant, paid, partial(interrupted, None), trial.rng).make()
+        return free(), 0.0
+
+    _refused(candidate, FORGOTTEN)
+    free()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, RuntimeError])
+def test_after_a_trial_that_failed_all_is_as_before(error) -> None:
+    def failing(trial):
+        counting(0.5)(trial)
+        raise error
+
+    with pytest.raises(error):
+        select_private({"a": failing}, target=TARGET, rng=0)
+    free()
+    assert select_private({"a": counting(0.9)}, target=TARGET, rng=0).name == "a"
+
+
+def test_selections_in_threads_know_their_own_trials() -> None:
+    """Each of 200 charges its own, and none that of another."""
+    kept = []
+
+    def candidate(trial):
+        kept.append(trial.accountant)
+        counts = trial.noisy(RECORDS, 0.5)
+        for each in kept[-5:]:
+            if each is not trial.accountant:
+                with pytest.raises(ValueError, match=FORGOTTEN):
+                    NOISE.release(RECORDS, 0, accountant=each)
+        return counts.tolist(), 0.0
+
+    def select(seed: int) -> str:
+        return select_private({"a": candidate}, target=APPROXIMATE, trials=5, rng=seed).name
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(select, range(40))) == {"a"}
+    assert len(kept) > 100
+    assert all(len(each.journal) == 1 for each in kept)
 
 
 def test_the_budget_ends_with_the_trial() -> None:
@@ -358,10 +447,10 @@ def test_a_score_warns_of_nothing() -> None:
 def test_what_a_trial_may_spend_is_read_only() -> None:
     def candidate(trial: Trial) -> tuple[int, float]:
         for thing, name in (
-            (trial, "target"), (trial, "accountant"),
-            (trial.accountant, "target"), (trial.accountant, "relation"),
+            (trial, "target"), (trial, "accountant"), (trial.accountant, "trial"),
+            (trial.accountant, "budget"), (trial.accountant, "relation"),
         ):  # fmt: skip
-            with pytest.raises(AttributeError, match="read-only"):
+            with pytest.raises(AttributeError, match=r"read-only|no setter"):
                 setattr(thing, name, None)
         return 0, 0.0
 

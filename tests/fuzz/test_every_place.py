@@ -14,6 +14,7 @@ import pickle
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from privrl.costs import GaussianCost, Relation, ReplaceStep
 from privrl.data.logs.templates import write_log_template
 from privrl.envs import Ranged, TabularMDP, riverswim
 from privrl.experiments import SweepSpec, run_sweep
-from privrl.files.chosen import TrialName
+from privrl.files.chosen import TrialName, paying
 from privrl.files.sharing import STATEMENTS
 from privrl.mechanisms import select_private
 from privrl.models.bayes_net.network import BayesNet
@@ -671,6 +672,69 @@ class OfTrial(RdpAccountant):
     """Stands for the accountant of a trial, in a thread that a candidate started."""
 
     trial = TrialName("a trial")
+
+
+def test_a_trial_pays_for_every_release_in_it(valid: dict[str, Valid]) -> None:
+    """Who forgot ``accountant=trial.accountant`` released for nothing, and was not told."""
+    wrong = []
+    for name, call in each_release(valid):
+        if name == "select_private":  # which no trial pays for
+            continue
+        for accountant in (None, RdpAccountant(), OfTrial()):
+            gate = Gate()
+            made = paying(OfTrial.trial, partial(attempt, call, gate, accountant=accountant))
+            if isinstance(accountant, OfTrial):
+                fine = not isinstance(made, BaseException) and "r" in gate.seen
+            else:
+                told = isinstance(made, ValueError) and "pass accountant=trial.acc" in str(made)
+                fine = told and not gate.seen
+            if not fine:
+                wrong.append(f"{name} with {accountant}: {gate.seen} {made!r}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", STATEFUL)
+def test_what_is_in_use_elsewhere_releases_nothing_in_a_trial(
+    kind: str, valid: dict[str, Valid]
+) -> None:
+    """What was paid for once was free in a trial, and in all others: they were not independent."""
+    _, draws = STATEFUL[kind](valid)
+    if kind != "QLearning":  # which draws once, and no noise
+        draws()
+    gate = Gate()
+    with releases.watched_by(gate), pytest.raises(ValueError, match=r"accountant must be|stream"):
+        paying(OfTrial.trial, draws)
+    assert not gate.seen
+
+
+@pytest.mark.parametrize(
+    ("sampler", "counts"),
+    [
+        (NoisyCounts(sigma=3.0, updates=3, relation=STEP), TABLE),
+        (SparseCounts(sigma=3.0, releases=[0, 1, 2], relation=STEP), TABLE),
+        (MomentSampler(sigma=3.0, updates=3, columns=2, cells=1, relation=STEP), np.zeros(4)),
+    ],
+    ids=["NoisyCounts", "SparseCounts", "MomentSampler"],
+)
+def test_a_sampler_is_paid_for_in_each_trial(sampler: Any, counts: Any) -> None:
+    """What a sampler of one trial released in the next one was free."""
+    used, relation = [], sampler.cost.relation
+
+    def candidate(trial: Any) -> tuple[None, float]:
+        used.append(draw(trial.accountant, [(sampler, counts)]))
+        draw(trial.accountant, [(sampler, counts)])
+        return None, 0.0
+
+    def selected() -> None:
+        target = ApproxDP(9.0, 1e-5)
+        select_private({"it": candidate}, target=target, trials=1, relation=relation)
+
+    selected()
+    with pytest.raises(ValueError, match="in that trial alone"):
+        selected()
+    sampler = sampler.fresh()
+    selected()
+    assert len(used) == 2
 
 
 #: What has no file, whatever is made of it: numbers, and mechanisms.

@@ -22,6 +22,7 @@ from made import Episode
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
 from privrl.accounting import ApproxDP, Ledger, PureDP, RdpAccountant, ZeroConcentratedDP
@@ -354,6 +355,16 @@ class Kept:
     model: Any
 
 
+#: What a trial must have paid for.
+UNPAID = "accountant must be that of the trial for each release in a candidate"
+
+
+def _elsewhere(run: Callable[[], Any]) -> Any:
+    """Return what a thread makes, which has no context of a trial."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(run).result()
+
+
 def _saved(made: Any, path: Path) -> None:
     match made:
         case LoggedPolicy():
@@ -367,14 +378,15 @@ def _saved(made: Any, path: Path) -> None:
             made.save(path)
 
 
-def _tried(kind: str, candidate: Callable[[Trial], Any]) -> Any:
+def _tried(kind: str, candidate: Callable[[Trial], Any], trials: int = 1) -> Any:
     """Return what a candidate returned, of which a trial has epsilon .43 of 1."""
     of_persons, pure = kind in ("model", "policy", "model of numbers"), kind in ("model", "policy")
     return select_private(
         {"it": lambda trial: (candidate(trial), 0.0)},
         target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
-        trials=1,
+        trials=trials,
         relation=AddRemovePerson() if of_persons else None,
+        rng=0 if trials > 1 else None,
     ).result
 
 
@@ -440,10 +452,15 @@ def test_the_file_of_a_chosen_classifier_states_the_selection(
 def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) -> None:
     """Nor one of a selection of another relation, which cannot pay for it."""
 
+    def fitted() -> Any:
+        model = PrivateNaiveBayes(CELLS, classes="b", target=ApproxDP(5, 1e-5))
+        return model.fit(RECORDS[["a"]], RECORDS["b"])
+
     def free(trial: Trial) -> tuple[Any, float]:
         del trial
-        model = PrivateNaiveBayes(CELLS, classes="b", target=ApproxDP(5, 1e-5))
-        return model.fit(RECORDS[["a"]], RECORDS["b"]), 0.0
+        with pytest.raises(ValueError, match=UNPAID):
+            fitted()
+        return _elsewhere(fitted), 0.0
 
     best = select_private({"it": free}, target=ApproxDP(1, 1e-5))
     with pytest.raises(ValueError, match="fitted in the trial that chose it"):
@@ -455,45 +472,10 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("where", ["itself", "made in a thread", "pickled in a thread"])
 @pytest.mark.parametrize("kind", RELEASES)
-def test_what_leaves_a_trial_in_bytes_does_not_state_the_trial_alone(
-    kind: str, tmp_path: Path
-) -> None:
-    """Of epsilon 1, models in bytes and files of a trial stated .43."""
-    is_classifier = kind.startswith("Private")
-
-    def chosen(made_into: Callable[[Any], Any]) -> Any:
-        def candidate(trial: Trial) -> Any:
-            made = RELEASES[kind](trial, trial.part(0.5))
-            return made_into(getattr(made, "classifier_", made))
-
-        return _tried(kind, candidate)
-
-    def written(made: Any) -> Path:
-        _saved(made, tmp_path / "within")
-        return tmp_path / "within"
-
-    made = pickle.loads(chosen(pickle.dumps))
-    if is_classifier:
-        made.save(tmp_path / "it")
-        for path in (tmp_path / "it", chosen(written)):
-            assert 0.999 < load_classifier(path).guarantee["epsilon"] <= 1
-        data = chosen(lambda made: made.to_dict())
-        assert 0.999 < classifier_from_dict(data).guarantee["epsilon"] <= 1
-        return
-    with pytest.raises(ValueError, match="chosen among several"):
-        _saved(made, tmp_path / "it")
-    with pytest.raises(ValueError, match="must not be saved during a trial"):
-        chosen(written)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("where", ["made in a thread", "pickled in a thread"])
-@pytest.mark.parametrize("kind", RELEASES)
-def test_what_leaves_a_trial_in_bytes_of_a_thread_is_not_saved(
-    kind: str, where: str, tmp_path: Path
-) -> None:
-    """A thread has no context of the trial: of epsilon 1, files stated .43."""
+def test_what_leaves_a_trial_in_bytes_is_not_saved(kind: str, where: str, tmp_path: Path) -> None:
+    """Bytes and files of trials that were not chosen stated the selection, or .43 of epsilon 1."""
 
     def candidate(trial: Trial) -> bytes:
         def made() -> Any:
@@ -501,14 +483,22 @@ def test_what_leaves_a_trial_in_bytes_of_a_thread_is_not_saved(
             return getattr(model, "classifier_", model)
 
         def left(made: Any) -> bytes:
-            with pytest.raises(ValueError, match=ALONE):
-                _saved(made, tmp_path / "within")
+            for name, how in HOW.items():
+                if name == "replaced" and kind.startswith("Private"):  # that is not fitted
+                    continue
+                with pytest.raises(ValueError, match=ALONE):
+                    _saved(how(made), tmp_path / "within")
+                if hasattr(made, "to_dict"):
+                    with pytest.raises(ValueError, match=ALONE):
+                        how(made).to_dict()
             return pickle.dumps(made)
 
-        with ThreadPoolExecutor(1) as threads:
-            if where == "made in a thread":
-                return threads.submit(lambda: left(made())).result()
-            return threads.submit(left, made()).result()
+        match where:
+            case "itself":
+                return left(made())
+            case "made in a thread":
+                return _elsewhere(lambda: left(made()))
+        return _elsewhere(partial(left, made()))
 
     made = pickle.loads(_tried(kind, candidate))
     for each in (made, copy.copy(made) if kind.startswith("Private") else _replaced(made)):
@@ -551,8 +541,7 @@ def test_the_policy_of_an_agent_in_a_thread_of_a_trial_is_not_saved(tmp_path: Pa
             assert agent.guarantee()["caveats"] == [CAVEAT]
             return pickle.dumps(agent.to_policy())
 
-        with ThreadPoolExecutor(1) as threads:
-            return threads.submit(learned).result(), 0.0
+        return _elsewhere(learned), 0.0
 
     relation, target = made()._sampler.cost.relation, ApproxDP(9.0, 1e-5)
     best = select_private({"it": candidate}, target=target, trials=1, relation=relation)
@@ -568,8 +557,7 @@ def test_a_beginning_that_left_a_trial_in_bytes_is_in_no_file() -> None:
 
     def candidate(trial: Trial) -> tuple[Any, float]:
         begun = RELEASES["PrivateNaiveBayes"](trial, trial.part(0.5))
-        with ThreadPoolExecutor(1) as threads:
-            return threads.submit(pickle.dumps, begun).result(), 0.0
+        return pickle.dumps(begun), 0.0
 
     best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
     gradients = PrivateLogisticRegression(CELLS, classes="b", target=ApproxDP(0.5, 1e-5))
@@ -674,12 +662,15 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
     cost = made()._sampler.cost
 
     def candidate(trial: Trial) -> tuple[Any, float]:
-        if tabular:  # which takes no accountant of a trial
-            trial.accountant.compose(cost)
-            agent = made()
-        else:
-            agent = made(accountant=trial.accountant)
-        agent.learn()
+        agent = made(accountant=trial.accountant).learn()
+        assert len(trial.accountant.journal) == 1
+        if tabular:
+            with pytest.raises(ValueError, match=ALONE):
+                agent.save(tmp_path / "checkpoint")
+            with pytest.raises(ValueError, match=ALONE):
+                agent.to_policy().save(tmp_path / "within")
+        with pytest.raises(ValueError, match=UNPAID):
+            made().learn()
         return agent, 0.0
 
     target = ApproxDP(9.0, 1e-5)
@@ -704,8 +695,9 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
             case "environment of numbers":
                 model = RELEASES["model of numbers"](trial, trial.part(0.5))
                 return ReleasedContinuousEnv(released=model), 0.0
-        return run_training(TrainSpec(env="privrl/RiverSwim-v0", episodes=3)), 0.0
+        return trained, 0.0
 
+    trained = run_training(TrainSpec(env="privrl/RiverSwim-v0", episodes=3))
     made: Any = select_private(
         {"it": candidate},
         target=PureDP(1.0) if held == "environment" else ApproxDP(1.0, 1e-5),
@@ -800,6 +792,7 @@ def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> N
     begun = PrivateNaiveBayes(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
     X, y = RECORDS[["a"]], RECORDS["b"]
     begun.fit(X, y)
+    whole = PrivateClassifier(CELLS, classes="b", target=ZeroConcentratedDP(0.001)).fit(X, y)
     own = dict(begun.guarantee)
 
     def candidate(trial: Trial) -> tuple[Any, float]:
@@ -807,8 +800,7 @@ def test_what_was_fitted_before_a_selection_states_no_cost_of_it(kind: str) -> N
         if kind == "as it is":
             return begun, score
         if kind == "in a classifier":
-            model = PrivateClassifier(CELLS, classes="b", target=ZeroConcentratedDP(0.001))
-            return model.fit(X, y), score
+            return whole, score
         gradients = PrivateLogisticRegression(CELLS, classes="b", target=trial.part(0.4))
         return gradients.fit(X, y, naive_bayes=begun, accountant=trial.accountant), score
 
@@ -831,7 +823,10 @@ def test_a_second_fit_of_the_same_cost_is_not_paid_for_by_the_first(kind: Any) -
     def candidate(trial: Trial) -> tuple[Any, float]:
         paid = kind(CELLS, classes="b", target=trial.part(0.5))
         paid.fit(X, y, accountant=trial.accountant)
-        return (paid, kind(CELLS, classes="b", target=trial.part(0.5)).fit(X, y)), 0.0
+        free = kind(CELLS, classes="b", target=trial.part(0.5))
+        with pytest.raises(ValueError, match=UNPAID):
+            free.fit(X, y)
+        return (paid, _elsewhere(lambda: free.fit(X, y))), 0.0
 
     best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1)
     paid, free = best.result
@@ -843,18 +838,88 @@ def test_a_second_fit_of_the_same_cost_is_not_paid_for_by_the_first(kind: Any) -
     assert paid.total_cost_ == paid.cost_
 
 
-def test_a_fit_that_another_trial_paid_for_is_not_this_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [*RELEASES, "a closure"])
+def test_a_candidate_returns_no_release_of_another_trial(kind: str) -> None:
+    """The last one's score was returned with it, and only its file was refused."""
     kept: list[Any] = []
+    release = RELEASES["PrivateNaiveBayes" if kind == "a closure" else kind]
+
+    def candidate(trial: Trial) -> Any:
+        kept.append(release(trial, trial.part(0.5)))
+        return (lambda: kept) if kind == "a closure" else kept[0]
+
+    with pytest.raises(ValueError, match="released in its own trial, got a release of another"):
+        _tried(kind, candidate, trials=1000)
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize("held", ["itself", "pipeline", "copied", "in threads"])
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
+def test_a_classifier_that_all_trials_share_is_not_fitted_again(kind: Any, held: str) -> None:
+    """The best trial's score came with the last one's fit, whose file was refused."""
+    X, y = RECORDS[["a"]], RECORDS["b"]
+    shared, scores = kind(CELLS, classes="b"), []
 
     def candidate(trial: Trial) -> tuple[Any, float]:
-        model = PrivateNaiveBayes(CELLS, classes="b", target=trial.part(0.5))
-        kept.append(model.fit(RECORDS[["a"]], RECORDS["b"], accountant=trial.accountant))
-        return kept[0], float(len(kept))
+        model = copy.deepcopy(shared) if held == "copied" else shared
+        shared.set_params(target=trial.part(0.9))
+        model.set_params(target=trial.part(0.9))
+        made = Pipeline([("model", model)]) if held == "pipeline" else model
+        named = {"model__accountant" if held == "pipeline" else "accountant": trial.accountant}
+        fit = partial(made.fit, X, y, **named)
+        _elsewhere(fit) if held == "in threads" else fit()
+        if held == "copied":
+            shared.__dict__.update(vars(model))
+        scores.append(-len(scores))
+        return made, float(scores[-1])
 
-    select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1000, rng=0)
-    assert len(kept) > 1
-    with pytest.raises(ValueError, match="fitted in the trial that chose it"):
-        kept[0].save(tmp_path / "it")
+    def best(**more: Any) -> Any:
+        return select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), **more)
+
+    with pytest.raises(ValueError, match="that one trial fitted must not be fitted in another"):
+        best(trials=1000)
+    assert scores == [0]
+    shared.fit(X, y)  # outside of trials, and by itself
+    assert best(trials=1).score == -1
+    with pytest.raises(ValueError, match="make a new classifier in the candidate"):
+        best(trials=1)
+    shared = kind(**shared.get_params())
+    assert best(trials=1).score == -2
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_later_trial_does_not_replace_what_is_in_the_best_result(*, held: bool) -> None:
+    """An object that all trials share holds the last fit, with the score of the best one."""
+    shared, scores = SimpleNamespace(), []
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        shared.model = RELEASES["PrivateNaiveBayes"](trial, trial.part(0.5))
+        scores.append(-len(scores))
+        return (shared,) if held else shared, float(scores[-1])
+
+    with pytest.raises(ValueError, match="make in the candidate all that it fits"):
+        select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=1000)
+    assert scores == [0, -1]
+
+
+def test_what_a_trial_copies_and_sends_to_processes_states_the_selection() -> None:
+    """Fits are copied, pickled for a process that predicts, and cached as ever."""
+    X, y = RECORDS[["a"]], RECORDS["b"]
+    base = PrivateNaiveBayes(CELLS, classes="b")
+
+    def candidate(trial: Trial) -> tuple[Any, float]:
+        model = PrivateNaiveBayes(**base.get_params()).set_params(target=trial.part(0.5))
+        model.fit(X, y, accountant=trial.accountant).fit(X, y, accountant=trial.accountant)
+        there = Parallel(n_jobs=2)(delayed(model.predict)(X) for _ in range(2))
+        assert all((each == model.predict(X)).all() for each in there)
+        back = pickle.loads(pickle.dumps(model))
+        made = {"itself": model, "copied": copy.copy(model), "deep": copy.deepcopy(back)}
+        return made, float((there[0] == y).sum())
+
+    best = select_private({"it": candidate}, target=ApproxDP(1.0, 1e-5), trials=5, rng=1)
+    for made in best.result.values():
+        assert made.total_cost_ == best.cost
+        assert made.to_dict()["guarantee"] == dict(made.guarantee)
 
 
 def test_a_beginning_that_the_trial_paid_for_is_in_the_cost_of_the_selection() -> None:

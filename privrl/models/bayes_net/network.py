@@ -30,7 +30,7 @@ import pandas as pd
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.files.chosen import MARK, TRIAL, MayBeChosen, check_file, marked_state
+from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.sharing import Verdict, check_said, judge
@@ -347,7 +347,8 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
             self.mechanism,
             self.randomness,
             self.choice,
-            **marked_state({MARK: self._chosen_by, TRIAL: self._trial}),
+            _chosen_by=self._chosen_by,
+            _trial=self._trial,
         )
         return make, ()
 

@@ -77,7 +77,7 @@ class PrivateClassifier(Classifier):
             If a parameter is out of range or a record does not fit the public schema or classes;
             nothing is spent then.
         """
-        parameters = self._as_set()
+        parameters = self._as_set(accountant)
         if parameters.model not in get_args(ClassifierModel):
             known = ", ".join(map(repr, get_args(ClassifierModel)))
             raise ValueError(f"model must be one of {known}, got {shown(parameters.model)}.")

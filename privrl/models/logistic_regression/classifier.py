@@ -13,7 +13,7 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.files.chosen import TRIAL, chosen_by, selection_now, trial_behind
+from privrl.files.chosen import TRIAL, chosen_by, trial_behind
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.classifiers import (
@@ -133,7 +133,7 @@ class PrivateLogisticRegression(SavedClassifier):
         naive_bayes: PrivateNaiveBayes | None = None,
     ) -> None:
         """Fit, and let ``take`` have what was fitted, as the end of its release."""
-        own = self._as_set()
+        own = self._as_set(accountant)
         own.check_parameters()
         rng = own._rng()
         begun = own._begun(naive_bayes)
@@ -224,8 +224,7 @@ class PrivateLogisticRegression(SavedClassifier):
             raise ValueError(
                 "naive_bayes must not be what the paper prints; fit PrivateNaiveBayes."
             )
-        # A file could not state its cost, but for that of the same trial.
-        if chosen_by(naive_bayes) not in (None, selection_now()):
+        if chosen_by(naive_bayes) is not None:  # a file could not state its cost
             raise ValueError(
                 "naive_bayes must have been fitted, not chosen among several: that cost more than "
                 "its own fit. Fit another."

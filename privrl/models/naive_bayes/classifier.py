@@ -180,7 +180,7 @@ class PrivateNaiveBayes(SavedClassifier):
         take: Callable[[Self, Accountant | None], object],
     ) -> None:
         """Fit, and let ``take`` have what was fitted, as the end of its release."""
-        own = self._as_set()
+        own = self._as_set(accountant)
         own.check_parameters()
         rng = own._rng()
         in_parts = isinstance(X, PartitionedRecords)
