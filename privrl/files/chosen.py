@@ -137,8 +137,7 @@ def check_anew(made: object, accountant: object) -> None:
     if None not in (before, now) and before != now:
         raise ValueError(
             "a classifier that one trial fitted must not be fitted in another, because both would "
-            "return the same one: make a classifier in the candidate, or fit sklearn.base.clone of "
-            "one."
+            "return the same one: make a new classifier in the candidate."
         )
 
 

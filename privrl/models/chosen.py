@@ -14,9 +14,11 @@ from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.shown import shown
 from privrl.mechanisms.selection import plan_selection
 from privrl.models.saving import (
+    CAVEATS,
     CHOSEN,
     LEARNED,
     OF_TRIAL,
+    caveats_said,
     check_entries,
     check_format,
     classifier_verdict,
@@ -25,12 +27,12 @@ from privrl.models.saving import (
 from privrl.models.targets import check_guarantee, guarantee_of, plain_target, read_target
 from privrl.numerics.checks import check_count, check_truth
 
-_OF_MODEL = ("randomness", "shareable", "because")
+_OF_MODEL = ("randomness", "shareable", "because", CAVEATS)
 _ALONE = ("guarantee", "shareable", "because")  # what the file of a fit alone states
 _BEGUN = ("naive_bayes",)
 _LEARNED = "learned"  # whether the classes are those of the records
 _ENTRIES = (
-    "format", "guarantee", "target", "candidates", "chosen", "trials", "model", *_OF_MODEL,
+    "format", "guarantee", "target", "candidates", "chosen", "trials", "model", *_OF_MODEL[:-1],
 )  # fmt: skip
 
 
@@ -47,7 +49,7 @@ def chosen_plain(model: dict[str, Any], by: Selection) -> dict[str, Any]:
         "chosen": by.name,
         "trials": by.cost.trials,
         "model": _part(model),
-        **{name: model[name] for name in _OF_MODEL},
+        **{name: model[name] for name in _OF_MODEL if name in model},
     }
 
 
@@ -59,7 +61,7 @@ def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> An
     ValueError
         If an entry is wrong, or the classifier cost more than a trial of the selection may.
     """
-    check_entries("a chosen classifier", data, _ENTRIES)
+    check_entries("a chosen classifier", data, _ENTRIES, optional=[CAVEATS])
     check_format(data, CHOSEN)
     names, target = data["candidates"], read_target(data["target"])
     if not isinstance(names, list) or data["chosen"] not in names:
@@ -70,8 +72,8 @@ def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> An
     check_guarantee(data["guarantee"], guarantee_of(cost, target))
     model = read(fit)
     for name in _OF_MODEL:
-        if data[name] != fit[name]:
-            raise ValueError(f"{name} must be that of the model, got {shown(data[name])}.")
+        if data.get(name) != fit.get(name):
+            raise ValueError(f"{name} must be that of the model, got {shown(data.get(name))}.")
     _check_within(model.total_cost_, cost, target)
     # Where it began is a part of what was chosen: alone, it would state less.
     mark_chosen(model, Selection(cost, target, data["chosen"], tuple(names)))
@@ -99,6 +101,7 @@ def _fit(what: str, part: Any) -> dict[str, Any]:
         private=True,
         randomness=randomness_said({"randomness": part.get("randomness")}),
         learned=check_truth(_LEARNED, part.get(_LEARNED)),
+        caveats=caveats_said(part),
     )
     fit = {name: each for name, each in part.items() if name != _LEARNED}
     for name in _BEGUN:

@@ -1,8 +1,9 @@
 """The base of all private classifiers: public domain, records, target, predictions, clones.
 
 A search or a cross-validation of scikit-learn clones an estimator for each candidate and fold,
-and fits each clone. Each of those fits is a release that costs, so a clone warns when it is fitted
-without an accountant.
+fits each clone, and chooses among them by exact scores. Bagging fits clones to repeated records. An
+accountant adds up the fits, but nobody pays for the choice or the repetition. So a clone warns when
+it is fitted, and what it states has a caveat.
 """
 
 import warnings
@@ -62,7 +63,7 @@ from privrl.models.encoding import (
     learned_labels,
 )
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.saving import Saved
+from privrl.models.saving import OF_CLONE, Saved
 from privrl.models.targets import given_target, guarantee_of
 from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import secret_rng
@@ -250,17 +251,17 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
             "classes were not given, so they are read from the private records: a class that only "
             "one person has reveals that person. Pass classes=, which are public.",
             ClassesLeakWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return labels
 
     def _features(self, domain: Domain, X: Any) -> Any:
-        """Return a data frame of the feature columns alone."""
+        """Return a data frame of the feature columns alone, in the order of the schema's tables."""
         X = as_frame(X)
         if not (isinstance(domain, Schema) and isinstance(X, pd.DataFrame)):
             return X
-        names = set(self._feature_names(domain))
-        return X.loc[:, [name in names for name in X.columns]] if names <= {*X.columns} else X
+        names = self._feature_names(domain)
+        return X.loc[:, names] if {*names} <= {*X.columns} else X
 
     def _feature_names(self, schema: Schema) -> list[str]:
         classes = self.classes if isinstance(self.classes, str) else None
@@ -289,7 +290,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         if self._is_part:
             raise ValueError(
                 "a classifier that is a part of another is not fitted again, because the other "
-                "states its cost: fit the other, or sklearn.base.clone of this one."
+                "states its cost: fit the other, or a new one with the parameters of this one."
             )
         check_anew(self, accountant)
         own = copy(self)
@@ -322,16 +323,18 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         clone._is_clone = True
         return clone
 
-    def warn_of_clones(self, accountant: Accountant | None) -> None:
-        """Warn of the cost if this is a clone, unless an accountant adds it up."""
-        if self._is_clone and accountant is None:
+    def warn_of_clones(self) -> None:
+        """Warn of the cost if this is a clone; an accountant adds up a part of it alone."""
+        if self._is_clone:
             warnings.warn(
                 "a clone of a private model is fitted, as searches and cross-validation do many "
-                "times: each fit is a release of its own and costs the whole target again, and the "
-                "costs add up. Pass fit an accountant, or fit once and change free settings "
-                "afterwards, as PrivateNaiveBayes.with_temperature does.",
+                "times: each fit is a release of its own and costs the whole target again, which "
+                "an accountant adds up if fit is given one. Nothing pays for a choice among clones "
+                "by their scores, or for repeated records, so a clone is not for sharing. Choose "
+                "with privrl.mechanisms.select_private, or fit a new estimator once and change "
+                "free settings afterwards, as PrivateNaiveBayes.with_temperature does.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -357,11 +360,19 @@ class SavedClassifier(Saved, Classifier):
     def guarantee(self) -> Mapping[str, Any]:
         """The cost of all that a saved file holds, in the terms of the target; read-only.
 
-        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
+        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``; and
+        ``caveats`` if it is a clone of scikit-learn's.
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
-        return guarantee_of(self.total_cost_, self._public.target if by is None else by.target)
+        target = self._public.target if by is None else by.target
+        return guarantee_of(self.total_cost_, target, self._caveats)
+
+    @property
+    def _caveats(self) -> list[str]:
+        """What a guarantee does not cover, of a clone and of what began with one."""
+        marked = any(each._is_clone for each in (self, *self._begun_by()))
+        return [OF_CLONE] if marked else []
 
     @property
     def total_cost_(self) -> Cost:

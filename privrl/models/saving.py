@@ -81,9 +81,11 @@ def load_as(path: str | Path, read: Callable[[Any], _Model]) -> _Model:
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
+def check_entries(
+    what: str, data: Any, wanted: Collection[str], *, optional: Collection[str] = ()
+) -> None:
     """Check that plain data are a table with these entries and no others."""
-    if not isinstance(data, Mapping) or set(data) != set(wanted):
+    if not isinstance(data, Mapping) or not set(wanted) <= set(data) <= {*wanted, *optional}:
         got = listed(data) if isinstance(data, Mapping) else type(data).__name__
         raise ValueError(f"{what} must have the entries {listed(sorted(wanted))}, got {got}.")
 
@@ -101,7 +103,7 @@ def check_classifier(data: Any, wanted: Collection[str]) -> None:
             "the file must hold a classifier that was fitted alone, got one that privrl classify "
             "--choose chose among several; privrl predict takes either."
         )
-    check_entries("a classifier", data, wanted)
+    check_entries("a classifier", data, wanted, optional=[CAVEATS])
 
 
 def check_format(data: Mapping[str, Any], known: str) -> None:
@@ -130,10 +132,37 @@ LEARNED: Final = Verdict(
 )
 
 
-def classifier_verdict(*, private: bool, randomness: str | None, learned: bool) -> Verdict:
+#: The entry of a file that lists what its guarantee does not cover; absent if there is nothing.
+CAVEATS: Final = "caveats"
+
+#: Of a classifier that was fitted as a clone.
+OF_CLONE: Final = (
+    "a copy made by scikit-learn was fitted, perhaps one of several, or to repeated records: "
+    "neither a choice among copies nor a repetition is in this cost"
+)
+
+
+def classifier_verdict(
+    *, private: bool, randomness: str | None, learned: bool, caveats: list[str]
+) -> Verdict:
     """Return whether the file of a classifier may be shared."""
     verdict = judge("model.json", private=private, randomness=randomness)
-    return LEARNED if learned and verdict.shareable else verdict
+    if learned and verdict.shareable:
+        return LEARNED
+    return judge("model.json", private=private, randomness=randomness, caveats=caveats)
+
+
+def caveats_said(data: Mapping[str, Any]) -> list[str]:
+    """Return the caveats in the plain data of a classifier."""
+    said = data.get(CAVEATS, [])
+    if said not in ([], [OF_CLONE]):
+        raise ValueError(f"{CAVEATS} must be {[OF_CLONE]}, or left out, got {shown(said)}.")
+    return list(said)
+
+
+def plain_caveats(caveats: list[str]) -> dict[str, list[str]]:
+    """Return caveats as an entry of plain data, or none, as `caveats_said` reads it."""
+    return {CAVEATS: caveats} if caveats else {}
 
 
 SPENT = ("relation", "mechanism", "sizes", "alpha")

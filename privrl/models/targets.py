@@ -1,7 +1,7 @@
 """The privacy target of a model: as an argument, in its short form, and in a file."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import Any, cast
@@ -108,8 +108,13 @@ def read_target(data: Any) -> Target | None:
     return made
 
 
-def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
-    """Return the relation and the amounts that a cost has in the terms of a target; read-only."""
+def guarantee_of(
+    cost: Cost, target: Target | None, caveats: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Return the relation and the amounts that a cost has in the terms of a target; read-only.
+
+    Caveats, if there are any, are an entry too.
+    """
     amounts: dict[str, Any] = {"relation": str(cost.relation)}
     match target:
         case RenyiDP(order=order):
@@ -125,6 +130,8 @@ def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
             amounts |= {"epsilon": float(cost.epsilon(delta)), "delta": delta}
         case None:
             amounts |= {"epsilon": None}
+    if caveats:
+        amounts |= {"caveats": tuple(caveats)}
     return MappingProxyType(amounts)
 
 

@@ -88,7 +88,7 @@ ALSO = (
     "value_counts", "UCBVI", "DPUCBVI", "RLSVI", "ExploreThenPlan", "SparsePSRL",
 )  # fmt: skip
 #: An ``accountant`` that is no accountant to charge: a function that makes one, or a hook.
-NOT_CHARGED = {"calibrate", "calibrated", "set_fit_request", "warn_of_clones", "Mechanism.release"}
+NOT_CHARGED = {"calibrate", "calibrated", "set_fit_request", "Mechanism.release"}
 #: What they make that must be set going, and how long until something is released.
 EPISODES = 9
 

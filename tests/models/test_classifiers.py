@@ -1,8 +1,11 @@
 """All classifiers alike: scikit-learn's checks, arrays without a schema, and every target."""
 
 import json
+import pickle
 import warnings
+from copy import copy
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,10 @@ import pytest
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+import sklearn
 from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.rdp import RdpAccountant
@@ -19,7 +25,8 @@ from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP, ZeroConcentrate
 from privrl.costs.base import Together, pure_ratio, zcdp_rho
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.data.schema import Bins, Schema
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.mechanisms import select_private
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.classifiers import ClassesLeakWarning
 from privrl.models.logistic_regression.choice import load_classifier
@@ -114,6 +121,156 @@ def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -
         said = model.to_dict()
         assert not said["shareable"]
         assert said["because"].startswith("its classes were read from the private records")
+
+
+def loaded(model: Any, tmp_path: Path) -> Any:
+    model.save(tmp_path / "m.json")
+    return load_classifier(tmp_path / "m.json")
+
+
+def check_has_a_caveat(model: Any, tmp_path: Path) -> None:
+    """In all of its copies, and in what is made of them."""
+    copies = [model, copy(model), pickle.loads(pickle.dumps(model)), loaded(model, tmp_path)]
+    if isinstance(model, PrivateLogisticRegression):
+        copies += [each.naive_bayes_ for each in copies]
+    else:
+        copies.append(model.with_temperature(0.5))
+    for each in copies:
+        (said,) = each.guarantee["caveats"]
+        assert "copy made by scikit-learn" in said
+        assert each.to_dict()["caveats"] == [said]
+        assert not each.to_dict()["shareable"]
+
+
+@CLONES
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None:
+    """The choice rests on exact scores of private folds, for which no accountant is charged."""
+    X, y = records(300, 2)
+    model = kind(bounds=(-5, 5), classes=[0, 1], epsilon=1)
+    search = GridSearchCV(model, {"bins": [2, 8]}, cv=2)
+    with pytest.warns(UserWarning, match="Nothing pays for a choice .*select_private"):
+        search.fit(X, y, accountant=RdpAccountant())
+    best = search.best_estimator_
+    check_has_a_caveat(fitted(best), tmp_path)
+    best.fit(X, y)  # it is a clone still
+    check_has_a_caveat(fitted(best), tmp_path)
+    own = fitted(kind(**best.get_params()).fit(X, y))
+    assert "caveats" not in own.guarantee
+    assert "caveats" not in own.to_dict()
+    assert own.to_dict()["shareable"]
+
+
+@CLONES
+@pytest.mark.parametrize("routing", [False, True])
+def test_what_is_fitted_to_repeated_records_is_not_shareable(routing: bool, tmp_path: Path) -> None:
+    """Bagging repeats records: one of them changes a table by more than was paid for."""
+    X, y = records(300, 2)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], epsilon=1)
+        given = {}
+        if routing:
+            model.set_fit_request(accountant=True)
+            given = {"accountant": RdpAccountant()}
+        bag = BaggingClassifier(model, n_estimators=2, random_state=0).fit(X, y, **given)
+    assert max(np.bincount(each).max() for each in bag.estimators_samples_) > 1
+    for each in bag.estimators_:
+        check_has_a_caveat(each, tmp_path)
+
+
+@CLONES
+def test_what_begins_with_a_clone_is_not_shareable(tmp_path: Path) -> None:
+    X, y = records(300, 2)
+    common = {"schema": Bins.even(-5, 5, 4), "classes": [0, 1], "epsilon": 1}
+    begun = clone(PrivateNaiveBayes(**common)).fit(X, y)
+    made = PrivateLogisticRegression(**common).fit(X, y, naive_bayes=begun)
+    check_has_a_caveat(made, tmp_path)
+    own = PrivateNaiveBayes(**common).fit(X, y)
+    again = clone(PrivateLogisticRegression(**common)).fit(X, y, naive_bayes=own)
+    for each in (again, loaded(again, tmp_path)):
+        assert each.guarantee["caveats"]
+        assert not each.to_dict()["shareable"]
+        assert each.naive_bayes_.to_dict()["shareable"]  # which was not chosen among clones
+
+
+@CLONES
+@LEAKS
+def test_a_clone_of_learned_classes_keeps_both(tmp_path: Path) -> None:
+    X, y = records(300, 2)
+    model = clone(PrivateNaiveBayes(bounds=(-5, 5), epsilon=1)).fit(X, y)
+    for each in (model, loaded(model, tmp_path)):
+        assert each.to_dict()["because"].startswith("its classes were read from")
+        assert each.guarantee["caveats"]
+
+
+@CLONES
+def test_a_clone_that_a_trial_fitted_has_a_caveat_in_its_file(tmp_path: Path) -> None:
+    X, y = records(300, 2)
+    for kind in (PrivateNaiveBayes, PrivateLogisticRegression):
+
+        def candidate(trial: Any, kind: Any = kind) -> Any:
+            model = kind(bounds=(-5, 5), classes=[0, 1], target=trial.part(0.9))
+            noisy = trial.noisy([10, 20], 0.1)
+            return clone(model).fit(X, y, accountant=trial.accountant), float(noisy[0])
+
+        best = select_private({"a": candidate}, target=ApproxDP(1, 1e-5), trials=1).result
+        for each in (best, loaded(best, tmp_path)):
+            assert each.guarantee["caveats"]
+            said = each.to_dict()
+            assert not said["shareable"]
+            assert len(said["caveats"]) == 1
+
+
+@CLONES
+def test_a_file_of_a_clone_does_not_hide_it() -> None:
+    X, y = records(300, 2)
+    common = {"schema": Bins.even(-5, 5, 4), "classes": [0, 1], "epsilon": 1}
+    for kind in (PrivateNaiveBayes, PrivateLogisticRegression):
+        said = clone(kind(**common)).fit(X, y).to_dict()
+        for change, message in (
+            ({"caveats": []}, "shareable must be"),
+            ({"caveats": ["none"]}, "caveats must be"),
+            ({"caveats": None}, "caveats must be"),
+            ({"shareable": True}, "shareable must be false"),
+        ):
+            if kind is PrivateLogisticRegression and change == {"caveats": []}:
+                continue  # what it began with says so
+            with pytest.raises(ValueError, match=message):
+                kind.from_dict(said | change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_are_in_the_order_of_the_tables(kind: Any, tmp_path: Path) -> None:
+    """Whoever zips names with tables explains the right feature, whatever order records have."""
+    yes = Categories(("no", "yes"))
+    schema = Schema({"smokes": yes, "ill": yes, "cat": yes})
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.choice(["no", "yes"], 3000) for name in ("cat", "smokes")})
+    ill = frame["smokes"].where(rng.random(3000) < 0.95, "no").rename("ill")
+    made = kind(schema, classes="ill", epsilon=10).fit(frame, ill)
+    assert made.feature_names_in_.tolist() == ["smokes", "cat"]
+    model = fitted(made)
+    began = getattr(model, "naive_bayes_", model)
+    tables = getattr(model, "weights_", None) or [table.T for table in model.feature_log_prob_]
+    weight = {
+        name: table[1, 1] - table[1, 0]
+        for name, table in zip(model.feature_names_in_, tables, strict=True)
+    }
+    assert weight["smokes"] > 1 + abs(weight["cat"])
+    file = began.to_dict()
+    assert file["feature_names"] == ["smokes", "cat"]
+    before = file | {"feature_names": ["cat", "smokes"]}  # as files of before had it
+    old = PrivateNaiveBayes.from_dict(before)
+    assert old.feature_names_in_.tolist() == ["smokes", "cat"]
+    for order in (["cat", "smokes"], ["smokes", "cat"]):
+        for each in (made, loaded(model, tmp_path)):
+            found = each.predict_proba(frame[order])
+            np.testing.assert_array_equal(found, made.predict_proba(frame))
+        found = old.predict_proba(frame[order])
+        np.testing.assert_array_equal(found, began.predict_proba(frame))
+    for names in (["cat", "cat"], ["cat", "ill"]):
+        with pytest.raises(ValueError, match="feature_names must be the schema's"):
+            PrivateNaiveBayes.from_dict(file | {"feature_names": names})
 
 
 @LEAKS
@@ -240,7 +397,8 @@ def test_epsilon_and_delta_are_a_short_form(kind: Any) -> None:
         ({"epsilon": 2}, ApproxDP(2, 1e-5)),
         ({"epsilon": 2, "delta": 1e-7}, ApproxDP(2, 1e-7)),
     ):
-        model = clone(kind(**common, **short)).fit(X, y, accountant=RdpAccountant())
+        model = kind(**kind(**common, **short).get_params())
+        model.fit(X, y, accountant=RdpAccountant())
         same = kind(**common, target=target).fit(X, y)
         np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
         assert fitted(model).to_dict() == fitted(same).to_dict()

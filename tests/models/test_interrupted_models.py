@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from privrl.accounting import ApproxDP, PureDP, RdpAccountant, RenyiDP, releases
 from privrl.data.schema import Categories, Schema
-from privrl.models import discretise, histogram
+from privrl.models import PrivateClassifier, discretise, histogram
 from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -42,6 +42,20 @@ def logistic_regression(accountant: RdpAccountant) -> Any:
     return model.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
 
 
+def either(accountant: RdpAccountant, model: Any) -> Any:
+    made = PrivateClassifier(SCHEMA, classes="z", target=TARGET, model=model, random_state=1)
+    vars(accountant)["fitted"] = made
+    return made.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
+
+
+def chosen_naive_bayes(accountant: RdpAccountant) -> Any:
+    return either(accountant, "naive-bayes")
+
+
+def chosen_logistic_regression(accountant: RdpAccountant) -> Any:
+    return either(accountant, "logistic-regression")
+
+
 def given_net(accountant: RdpAccountant) -> Any:
     parents: dict[str, tuple[str, ...]] = {"x": (), "y": ("x",), "z": ("x",)}
     return PrivateBayesNet(parents=parents, schema=SCHEMA, target=TARGET).fit(
@@ -67,7 +81,8 @@ def bins(accountant: RdpAccountant) -> Any:
 
 
 FITS = [
-    histograms, naive_bayes, logistic_regression, given_net, chosen_net, net_in_one_round, bins,
+    histograms, naive_bayes, chosen_naive_bayes, logistic_regression, chosen_logistic_regression,
+    given_net, chosen_net, net_in_one_round, bins,
 ]  # fmt: skip
 
 
@@ -116,8 +131,11 @@ def interrupted(fit: Fit, first: Interrupter) -> None:
 
 def _is_fitted(model: Any) -> bool:
     """Whether nothing was lost: what was released is in the model."""
+    fitted = getattr(model, "classifier_", model)
+    if isinstance(fitted, PrivateClassifier):  # it has not chosen
+        return False
     try:
-        return bool(model.to_dict())
+        return bool(fitted.to_dict())
     except NotFittedError:
         return False
 
@@ -140,7 +158,7 @@ def interrupt_everywhere(fit: Fit, every: int) -> None:
         interrupted(fit, Interrupter(at, each=False))
 
 
-@pytest.mark.parametrize("fit", FITS[:2])
+@pytest.mark.parametrize("fit", FITS[:3])
 def test_an_interrupt_at_every_fifth_line_of_a_fit(fit: Fit) -> None:
     interrupt_everywhere(fit, 5)
 

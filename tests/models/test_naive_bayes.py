@@ -509,10 +509,12 @@ def test_each_fit_of_a_clone_says_that_it_costs(kind):
     assert len(said) == 3
     with pytest.warns(UserWarning, match="a clone of a private model"):
         pickle.loads(pickle.dumps(clone(model))).fit(X, y)  # as for another process
-    copy.fit(X, y, accountant=RdpAccountant(budget=RenyiDP(5, 10.0)))  # which adds it up
+    with pytest.warns(UserWarning, match="select_private"):  # which no accountant replaces
+        copy.fit(X, y, accountant=RdpAccountant(budget=RenyiDP(5, 10.0)))
 
 
 @needs_forks
+@CLONES
 def test_a_fold_that_is_fitted_in_another_process_is_paid_for():
     """As n_jobs does: an accountant there is a copy, which nobody here would hear of."""
     X, y = records(200)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import PureDP
-from privrl.files.chosen import MARK, TRIAL, trial_behind
+from privrl.files.chosen import MARK, TRIAL
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.models.chosen import chosen_from_plain
@@ -21,6 +21,11 @@ from privrl.models.saving import CHOSEN, load_as
 from privrl.numerics.typing import FloatArray
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
+
+#: What is known of a fitted classifier without asking its part.
+_OF_PART = (
+    "feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_", MARK, TRIAL,
+)  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -88,13 +93,15 @@ class PrivateClassifier(Classifier):
             simple = isinstance(parameters._target(), PureDP) or parameters._n_features(X) == 1
             name = "naive-bayes" if simple else "logistic-regression"
         chosen: Any = kinds[name](**common)
-        self.warn_of_clones(accountant)
-        chosen.fit(X, y, accountant=accountant)
-        own = ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_")
-        learned = {each: vars(chosen)[each] for each in own if each in vars(chosen)}
-        self.__dict__.pop("feature_names_in_", None)
-        learned |= {MARK: None, TRIAL: trial_behind(accountant)}
-        self.__dict__.update(learned, classifier_=as_part(chosen))  # at once
+        vars(chosen)["_is_clone"] = parameters._is_clone
+
+        def take(fit: Any, accountant: Accountant | None) -> None:
+            part = as_part(chosen._take(fit, accountant))
+            learned = {each: vars(part)[each] for each in _OF_PART if each in vars(part)}
+            self.__dict__.pop("feature_names_in_", None)
+            self.__dict__.update(learned, classifier_=part)  # at once
+
+        chosen._fit(X, y, accountant, take)
         return self
 
     def _scores(self, X: Any) -> FloatArray:

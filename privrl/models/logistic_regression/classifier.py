@@ -1,6 +1,6 @@
 """The logistic regression classifier: fit and predictions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
@@ -89,8 +89,8 @@ class PrivateLogisticRegression(SavedClassifier):
 
     Notes
     -----
-    All fitted attributes are computed from the release: they may be published, and so may a file
-    that `save` writes. A second fit is a second release, and costs again.
+    What may be published is as for `PrivateNaiveBayes`. A second fit is a second release, and costs
+    again.
 
     Examples
     --------
@@ -121,6 +121,18 @@ class PrivateLogisticRegression(SavedClassifier):
         cost of both together: `total_cost_`. The other arguments, and errors, are those of
         `PrivateNaiveBayes.fit`; the records are in one place.
         """
+        self._fit(X, y, accountant, self._take, naive_bayes)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        accountant: Accountant | None,
+        take: Callable[[Self, Accountant | None], object],
+        naive_bayes: PrivateNaiveBayes | None = None,
+    ) -> None:
+        """Fit, and let ``take`` have what was fitted, as the end of its release."""
         own = self._as_set(accountant)
         own.check_parameters()
         rng = own._rng()
@@ -130,7 +142,7 @@ class PrivateLogisticRegression(SavedClassifier):
         if naive_bayes is not None:
             _check_begun(begun, records)
         sigma = whole_sigma(own._target())
-        own.warn_of_clones(accountant)
+        own.warn_of_clones()
         planned = plan(
             sigma,
             n_records,
@@ -165,13 +177,12 @@ class PrivateLogisticRegression(SavedClassifier):
                 _is_begun_before=before,
                 **learned,
             )
-            self._take(own, accountant)
+            take(own, accountant)
             return counts
 
         counts = Release(accountant, cost, learn, rng).make()
         if counts:
             self.naive_bayes_.warn_of_others(counts[1 : len(sizes) + 1])
-        return self
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -203,7 +214,9 @@ class PrivateLogisticRegression(SavedClassifier):
         It is a copy: the one that was given may be fitted again, meanwhile or later.
         """
         if naive_bayes is None:
-            return as_part(PrivateNaiveBayes())
+            fresh = as_part(PrivateNaiveBayes())
+            fresh.__dict__["_is_clone"] = self._is_clone
+            return fresh
         check_is("naive_bayes", naive_bayes, PrivateNaiveBayes)
         naive_bayes = as_part(naive_bayes)
         check_is_fitted(naive_bayes, "temperature_")
@@ -241,7 +254,7 @@ class PrivateLogisticRegression(SavedClassifier):
         return (self.naive_bayes_,)
 
     def _plain(self, public: Public) -> dict[str, Any]:
-        return to_plain(vars(self), public)
+        return to_plain(vars(self), public, self._caveats)
 
 
 def _check_begun(naive_bayes: PrivateNaiveBayes, records: LocalRecords) -> None:

@@ -14,10 +14,12 @@ from privrl.files.shown import shown
 from privrl.models.classifiers import Public, as_part
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import (
+    caveats_said,
     check_classifier,
     check_entries,
     check_format,
     classifier_verdict,
+    plain_caveats,
     randomness_said,
 )
 from privrl.models.targets import check_guarantee, guarantee_of, plain_target, read_target
@@ -33,7 +35,7 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
+def to_plain(state: Mapping[str, Any], public: Public, caveats: list[str]) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
     cost = state["cost_"]
@@ -53,7 +55,8 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
             "begun_before": state["_is_begun_before"],
         },
         "randomness": state["randomness_"],
-        **_verdict(begun, state["randomness_"]).said,
+        **_verdict(begun, state["randomness_"], caveats).said,
+        **plain_caveats(caveats),
     }
 
 
@@ -74,7 +77,8 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     check_entries("spent", spent, ("relation", "sigma", "steps", "begun_before"))
     if spent["relation"] != str(relation):
         raise ValueError(f"relation must be {str(relation)!r}, got {shown(spent['relation'])}.")
-    check_said(data, _verdict(begun, randomness_said(data)))
+    caveats = caveats_said(data) or begun._caveats
+    check_said(data, _verdict(begun, randomness_said(data), caveats))
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     _check_part(begun, cost, before=before)
@@ -85,6 +89,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
+        **({"_is_clone": True} if caveats else {}),
         "n_features_in_": begun.n_features_in_,
         **({} if names is None else {"feature_names_in_": names}),
         "naive_bayes_": begun,
@@ -132,9 +137,11 @@ def _as_now(data: Any) -> Any:
     return {**data, "format": FORMAT, "guarantee": None, "spent": spent}
 
 
-def _verdict(begun: PrivateNaiveBayes, randomness: str | None) -> Verdict:
+def _verdict(begun: PrivateNaiveBayes, randomness: str | None, caveats: list[str]) -> Verdict:
     """Return whether a classifier may be shared: it is never without privacy."""
-    return classifier_verdict(private=True, randomness=randomness, learned=begun._public.learned)
+    return classifier_verdict(
+        private=True, randomness=randomness, learned=begun._public.learned, caveats=caveats
+    )
 
 
 def _tables_of(

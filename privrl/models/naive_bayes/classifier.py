@@ -1,7 +1,7 @@
 """The naive Bayes classifier: fit and predictions."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
@@ -119,9 +119,11 @@ class PrivateNaiveBayes(SavedClassifier):
 
     Notes
     -----
-    All fitted attributes are computed from the release: they may be published, and so may a file
-    that `save` writes, or a pickle of an estimator without a ``random_state``. A second fit is a
-    second release, and costs again.
+    All fitted attributes are computed from the release. With public classes and secret randomness
+    they may be published, unless this is a clone of scikit-learn's, whose `guarantee` has a caveat.
+    Classes that were read from the records are private, and so is a model that has them. A file
+    that `save` writes says whether it may be shared. A second fit is a second release, and costs
+    again.
 
     Examples
     --------
@@ -167,6 +169,17 @@ class PrivateNaiveBayes(SavedClassifier):
             (see `privrl.data.schema`); nothing is spent then, and the message shows no value
             of the records.
         """
+        self._fit(X, y, accountant, self._take)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        accountant: Accountant | None,
+        take: Callable[[Self, Accountant | None], object],
+    ) -> None:
+        """Fit, and let ``take`` have what was fitted, as the end of its release."""
         own = self._as_set(accountant)
         own.check_parameters()
         rng = own._rng()
@@ -174,17 +187,16 @@ class PrivateNaiveBayes(SavedClassifier):
         records = own._read_parts(X, y) if in_parts else own._read(X, y)
         whole, measured = own._plan(own._shapes(records), records.n_records)
         if own.mechanism != "none":
-            own.warn_of_clones(accountant)
+            own.warn_of_clones()
         counts = own._counted(records)  # may fail, on a cluster: before the charge
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
             released = own._learn_tables(records, counts, whole, rng, measured=measured)
-            self._take(own, accountant)
+            take(own, accountant)
             return released
 
         released = Release(accountant, whole.cost, learn, rng).make()
         self.warn_of_others(released[1:])
-        return self
 
     def with_temperature(self, temperature: float) -> Self:
         """Return the same fitted classifier with another temperature, which costs nothing.
@@ -231,7 +243,7 @@ class PrivateNaiveBayes(SavedClassifier):
     _scores = predict_joint_log_proba
 
     def _plain(self, public: Public) -> dict[str, Any]:
-        return to_plain(vars(self), public)
+        return to_plain(vars(self), public, self._caveats)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

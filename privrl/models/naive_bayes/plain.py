@@ -35,7 +35,7 @@ _ENTRIES = (
 _ROUNDING = 1e-9  # by which probabilities may miss 1
 
 
-def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
+def to_plain(state: Mapping[str, Any], public: Public, caveats: list[str]) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     used, labels, names = state["mechanism_"], public.labels, state.get("feature_names_in_")
     is_private = used.mechanism != "none"
@@ -65,7 +65,8 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
         "spent": {"relation": str(used.relation), "is_private": is_private}
         | saving.plain_spent(used),
         "randomness": state["randomness_"],
-        **_verdict(used, state["randomness_"], learned=public.learned).said,
+        **_verdict(used, state["randomness_"], learned=public.learned, caveats=caveats).said,
+        **saving.plain_caveats(caveats),
     }
 
 
@@ -103,16 +104,18 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         )
     said = saving.randomness_said(data)
     learned = data["because"] == saving.LEARNED.because
-    check_said(data, _verdict(used, said, learned=learned))
-    names = data["feature_names"]
+    caveats = saving.caveats_said(data)
+    check_said(data, _verdict(used, said, learned=learned, caveats=caveats))
+    names = _names_of(data["feature_names"], n_features, parameters)
     order = class_order(labels)
     prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
     return {
+        **({"_is_clone": True} if caveats else {}),
         "n_features_in_": n_features,
         "n_records_": check_count("n_records", data["n_records"]),
         "temperature_": check_positive("measured_temperature", data["measured_temperature"]),
         "classes_": class_array(labels),
-        **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
+        **({} if names is None else {"feature_names_in_": names}),
         "mechanism_": used,
         "_public": Public(parameters["schema"], labels, parameters["target"], learned=learned),
         "cost_": used.cost,
@@ -125,10 +128,13 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     }
 
 
-def _verdict(used: TablesMechanism, randomness: str | None, *, learned: bool) -> Verdict:
+def _verdict(
+    used: TablesMechanism, randomness: str | None, *, learned: bool, caveats: list[str]
+) -> Verdict:
     """Return whether it may be shared."""
+    private = used.mechanism != "none"
     return saving.classifier_verdict(
-        private=used.mechanism != "none", randomness=randomness, learned=learned
+        private=private, randomness=randomness, learned=learned, caveats=caveats
     )
 
 
@@ -211,11 +217,23 @@ def _sizes(
     return sizes
 
 
-def _names_of(data: Any, n_features: int) -> Any:
+def _names_of(data: Any, n_features: int, parameters: Mapping[str, Any]) -> Any:
+    """Return the names of the features in the order of their tables, which is the schema's.
+
+    Older files have those of a table with a schema in the order of the fitted records.
+    """
+    if data is None:
+        return None
     if (
         not isinstance(data, list)
         or len(data) != n_features
         or not all(isinstance(name, str) for name in data)
     ):
         raise ValueError(f"feature_names must be a list of {n_features} names.")
+    schema, classes = parameters["schema"], parameters["classes"]
+    if isinstance(schema, Schema):
+        names = [name for name in schema.names if name != classes]
+        if sorted(data) != sorted(names):
+            raise ValueError("feature_names must be the schema's, without the classes.")
+        data = names
     return np.array(data, object)
