@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privrl.experiments.reports.parts import Listing, Part, Section
-from privrl.files.sharing import SEEDED, amounts_of_bins, bins_in
+from privrl.files.sharing import SEEDED, amounts_of_bins
 from privrl.numerics.printing import bins_texts, exact, up, up_to_places
 
 HEADING = "Privacy guarantee"
@@ -38,7 +38,7 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
         f"are neighbours if one becomes the other when you {relation}. The release would have "
         "looked almost the same from either."
     )
-    bins = bins_in(guarantee)
+    bins = guarantee.get("bins", ())
     parts.extend(f"{text[0].upper()}{text[1:]}." for text in bins_texts(bins))
     pair = _pair(guarantee)
     if pair is not None and all(each["relation"] == relation for each in bins):

@@ -64,7 +64,7 @@ def amount(epsilon: float | None, digits: int = 4) -> float | None:
 
 def guaranteed(guarantee: Mapping[str, Any]) -> dict[str, Any]:
     """Return a guarantee with its amounts as printed."""
-    amounts = ("epsilon", "epsilon_delta", "rho")
+    amounts = ("epsilon", "epsilon_delta")
     printed = {name: amount(v) if name in amounts else v for name, v in guarantee.items()}
     bins = [guaranteed(each) for each in guarantee.get("bins", ())]
     return printed | ({"bins": bins} if bins else {})

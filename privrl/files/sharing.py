@@ -9,7 +9,7 @@ shared.
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -169,42 +169,17 @@ def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
     epsilon = max(float(each) for each in said if isinstance(each, int | float))
     order, delta = guarantee.get("order"), guarantee.get("delta")
     if isinstance(order, int | float) and said[1] is None:
-        epsilon += _above_renyi(order)
+        above = order - 1
+        epsilon += max(0.0, math.log(above / order) - math.log(_DELTA * order) / above)
     of_bins = amounts_of_bins(guarantee)
     own = float(delta) if isinstance(delta, int | float) else 0.0
     return epsilon + of_bins[0], own + of_bins[1]
 
 
-def bins_in(guarantee: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the releases that chose bins, which a guarantee states beside its own cost."""
-    bins: Sequence[Mapping[str, Any]] = guarantee.get("bins", ())
-    return bins
-
-
 def amounts_of_bins(guarantee: Mapping[str, Any]) -> tuple[float, float]:
-    """Return epsilon and delta of all releases of bins in a guarantee, by simple composition.
-
-    Divergences count as at delta 1e-5: Rényi's as above, zero-concentrated ones by Bun and
-    Steinke (2016).
-    """
-    epsilon = delta = 0.0
-    for each in bins_in(guarantee):
-        if "rho" in each:
-            epsilon += each["rho"] + 2 * math.sqrt(-each["rho"] * math.log(_DELTA))
-            delta += _DELTA
-        elif "order" in each:
-            epsilon += each["epsilon"] + _above_renyi(each["order"])
-            delta += _DELTA
-        else:
-            epsilon += each["epsilon"]
-            delta += each["delta"]
-    return epsilon, delta
-
-
-def _above_renyi(order: float) -> float:
-    """Return by how much epsilon is above a Rényi divergence of an order."""
-    above = order - 1
-    return max(0.0, math.log(above / order) - math.log(_DELTA * order) / above)
+    """Return epsilon and delta of all releases of bins that a guarantee states beside its own."""
+    bins = guarantee.get("bins", ())
+    return sum(each["epsilon"] for each in bins), sum(each["delta"] for each in bins)
 
 
 def judge_alone(name: str) -> Verdict:
@@ -318,19 +293,14 @@ def _check_guarantee(guarantee: object) -> None:
             raise ValueError(f"must state {entry} as a text, got {shown(text)}.")
     bins = guarantee.get("bins", [])
     if not isinstance(bins, list) or not all(map(_is_release_of_bins, bins)):
-        raise ValueError(
-            "must state releases of bins in a list, each with epsilon and delta or order, or rho."
-        )
+        raise ValueError("must state releases of bins as a list, each with its epsilon and delta.")
     for each in bins:
         _check_guarantee(each)
 
 
 def _is_release_of_bins(said: object) -> bool:
-    if not isinstance(said, Mapping) or "bins" in said:
-        return False
-    amounts = {entry for entry in ("epsilon", "delta", "order", "rho") if entry in said}
-    known = ({"epsilon", "delta"}, {"epsilon", "order"}, {"rho"})
-    return amounts in known and all(_is_amount(said[entry]) for entry in amounts)
+    amounts = ("epsilon", "delta")
+    return isinstance(said, Mapping) and all(_is_amount(said.get(each)) for each in amounts)
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl.accounting.targets import Target
+from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, PureDP, Target
 from privrl.costs.base import Cost
 from privrl.data.schema.released import BinsRelease
 from privrl.data.schema.table import releases_of
@@ -41,9 +41,13 @@ def randomness_of_model(rng: np.random.Generator, domain: object) -> str:
 
 
 def planned_bins(cost: Cost, target: Target, rng: np.random.Generator) -> BinsRelease:
-    """Return what bins will keep of their release, before it is charged; it has no id yet."""
+    """Return what bins will keep of their release, before it is charged; it has no id yet.
+
+    Of targets that are no (epsilon, delta), it is the epsilon at the default delta.
+    """
+    terms = target if isinstance(target, ApproxDP | PureDP) else ApproxDP(1.0, DEFAULT_DELTA)
     said = randomness_of(rng)
-    return BinsRelease(id="planned", randomness=said, **guarantee_of(cost, target))
+    return BinsRelease(id="planned", randomness=said, **guarantee_of(cost, terms))
 
 
 def made_bins(planned: BinsRelease, edges: object, rng: np.random.Generator) -> BinsRelease:

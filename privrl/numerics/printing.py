@@ -44,15 +44,8 @@ def setting(name: str, value: float) -> str:
 
 def bins_texts(bins: Iterable[Mapping[str, Any]]) -> list[str]:
     """Write what released bins cost, as guarantees state it beside the cost of a model."""
-    texts = []
-    for each in bins:
-        if "rho" in each:
-            spent = f"zero-concentrated differential privacy with rho {up(each['rho'])}"
-        elif "order" in each:
-            order, epsilon = exact(each["order"]), up(each["epsilon"])
-            spent = f"Rényi divergence of order {order} at most {epsilon}"
-        else:
-            spent = f"({up(each['epsilon'])}, {each['delta']!r})-differential privacy"
-        unit = each["relation"]
-        texts.append(f"its bins were released at a cost beside it: {spent}; privacy unit: {unit}")
-    return texts
+    return [
+        f"its bins were released at a cost beside it: ({up(each['epsilon'])}, {each['delta']!r})-"
+        f"differential privacy; privacy unit: {each['relation']}"
+        for each in bins
+    ]
