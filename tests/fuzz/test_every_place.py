@@ -675,7 +675,7 @@ class OfTrial(RdpAccountant):
 
 #: What has no file, whatever is made of it: numbers, and mechanisms.
 OF_NUMBERS = {
-    *("choice.release", "dirichlet.release", "discretise", "draw", "evaluate_policy", "imed"),
+    *("choice.release", "dirichlet.release", "draw", "evaluate_policy", "imed"),
     *("discrete_gaussian.release", "discrete_laplace.release", "exponential.release"),
     *("gaussian.release", "laplace.release", "noisy_posterior.release", "policy mechanism"),
     *("select_private", "simplex.release", "sums.release", "tables.release", "PersonStream"),
@@ -706,7 +706,12 @@ def test_every_release_keeps_which_trial_paid_for_it(
     without, wrong = set(), []
     for name, call in each_release(valid):
         refused = 0
-        for number, each in enumerate(made_of_release(attempt(call, Gate(), accountant=OfTrial()))):
+        try:
+            made = attempt(call, Gate(), accountant=OfTrial())
+        except ValueError as error:  # bins have no file that could refuse
+            assert name == "discretise" and "trial" in str(error)
+            continue
+        for number, each in enumerate(made_of_release(made)):
             (folder := tmp_path / f"{name}{number}").mkdir()
             try:
                 wrong += [f"{name}: {page.get('format')}" for page in pages_of(each, folder)]

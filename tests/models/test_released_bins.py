@@ -67,14 +67,15 @@ def stated(schema):
 @pytest.mark.parametrize(
     ("target", "amounts"),
     [
-        (RenyiDP(2, 0.1), {"epsilon": 1.3907, "delta": 1e-5}),
+        (RenyiDP(2, 0.1), {"epsilon": 1.19937, "delta": 1e-5}),
         (ApproxDP(0.5, 1e-6), {"epsilon": 0.5, "delta": 1e-6}),
         (PureDP(0.5), {"epsilon": 0.5, "delta": 0.0}),
-        (ZeroConcentratedDP(0.05), {"epsilon": 1.3907, "delta": 1e-5}),
+        (ZeroConcentratedDP(0.05), {"epsilon": 1.19937, "delta": 1e-5}),
     ],
     ids=str,
 )
 def test_bins_keep_what_all_of_them_cost(people, target, amounts):
+    """Of Gaussian noise with rho .05: delta by Balle and Wang (2018) is 1e-5 at 1.19937."""
     made = discretise(people, {"age": (0, 100), "pay": (0, 100)}, target=target)
     by = made["age"].released
     assert made["pay"].released == by
