@@ -109,9 +109,11 @@ class Release:
 
         Bins of the domain that were released are in it, with costs of their own.
         """
+        said = guarantee_of(cost, self.target if private else None, self.delta, self.seed)
+        if domain is None:
+            return said
         from privrl.models.released import randomness_with_bins, with_bins
 
-        said = guarantee_of(cost, self.target if private else None, self.delta, self.seed)
         randomness = randomness_with_bins(said["randomness"], domain)
         if randomness != said["randomness"]:
             said["caveats"].append("whoever knows the seed of the bins can undo their noise")
