@@ -65,7 +65,9 @@ def amount(epsilon: float | None, digits: int = 4) -> float | None:
 def guaranteed(guarantee: Mapping[str, Any]) -> dict[str, Any]:
     """Return a guarantee with its amounts as printed."""
     amounts = ("epsilon", "epsilon_delta")
-    return {name: amount(value) if name in amounts else value for name, value in guarantee.items()}
+    printed = {name: amount(v) if name in amounts else v for name, v in guarantee.items()}
+    bins = [guaranteed(each) for each in guarantee.get("bins", ())]
+    return printed | ({"bins": bins} if bins else {})
 
 
 def named(paths: list[Path]) -> list[str]:

@@ -78,7 +78,7 @@ def bayes_net(
     records = read_records(data, plan.schema, separator=release.separator)
     net = plan.fit(records, rng, accountant=accountant)
     assert net.cost is not None
-    guarantee = release.guarantee(net.cost, private=mechanism != "none")
+    guarantee = release.guarantee(net.cost, net.schema, private=mechanism != "none")
     bif = net.to_bif().encode()
     files = {"model.json": plain_writer(net.to_dict()), "model.bif": lambda file: file.write(bif)}
     notes = {}

@@ -127,7 +127,7 @@ def _fit(
     records, tests = _records(data, test, schema, release.separator)
     model.fit(records.drop(columns=column), records[column], accountant=accountant)
     fitted = getattr(model, "classifier_", model)
-    guarantee = release.guarantee(fitted.cost_, private=private)
+    guarantee = release.guarantee(fitted.cost_, schema, private=private)
     written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
     _print_fitted(release, fitted, column, len(records))
     if tests is not None:
@@ -172,8 +172,8 @@ def _choose(
         for name, (own, named) in options.items()
     }
     best = select_private(candidates, target=target, rng=rng, accountant=accountant)
-    guarantee = release.guarantee(best.cost)
     fitted, schema = best.result, options[best.name][0]
+    guarantee = release.guarantee(best.cost, schema)
     written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
     _print_fitted(release, fitted, column, len(records))
     OUT.print(f"chosen privately: {escape(best.name)}, among {escape(', '.join(options))}")

@@ -82,7 +82,7 @@ def histogram(
     )
     found = replace(found, name=column)
     table = found.to_frame().rename_axis("cell").reset_index()
-    guarantee = release.guarantee(found.cost)
+    guarantee = release.guarantee(found.cost, cells)
     written = release.save(
         {
             "histogram.csv": _files.table_writer(table),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from privrl.accounting.ledger import LedgerAccountant
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
+    from privrl.data.schema import Column, Schema
 
 
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]
@@ -101,9 +102,22 @@ class Release:
         )
         return self.accountant
 
-    def guarantee(self, cost: "Cost", *, private: bool = True) -> dict[str, Any]:
-        """Return the guarantee of a release of this budget, as plain data."""
-        return guarantee_of(cost, self.target if private else None, self.delta, self.seed)
+    def guarantee(
+        self, cost: "Cost", domain: "Schema | Column | None" = None, *, private: bool = True
+    ) -> dict[str, Any]:
+        """Return the guarantee of a release of this budget, as plain data.
+
+        Bins of the domain that were released are in it, with costs of their own.
+        """
+        said = guarantee_of(cost, self.target if private else None, self.delta, self.seed)
+        if domain is None:
+            return said
+        from privrl.models.released import randomness_with_bins, with_bins
+
+        randomness = randomness_with_bins(said["randomness"], domain)
+        if randomness != said["randomness"]:
+            said["caveats"].append("whoever knows the seed of the bins can undo their noise")
+        return dict(with_bins(said | {"randomness": randomness}, domain))
 
     def save(
         self,

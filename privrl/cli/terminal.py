@@ -7,7 +7,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args
@@ -30,7 +30,7 @@ from typer.core import TyperGroup
 from typer.models import ParameterInfo
 
 from privrl.files.shown import shown
-from privrl.numerics.printing import exact, up
+from privrl.numerics.printing import bins_texts, exact, up
 
 MARKUP: Final = "markdown"  # of help
 _PARAMETERS: Final = "\n\nParameters\n----------\n"  # of a docstring
@@ -246,6 +246,7 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
     """Print the cost of a file, or why it has no privacy."""
     if guarantee["epsilon_delta"] is None:
         OUT.print(f"no privacy guarantee: {without}")
+        print_bins(guarantee)
         return
     if guarantee["caveats"]:
         ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
@@ -258,6 +259,13 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
         f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "
         f"{guarantee['relation']}{also}"
     )
+    print_bins(guarantee)
+
+
+def print_bins(guarantee: Mapping[str, Any]) -> None:
+    """Print what released bins cost, beside the rest."""
+    for text in bins_texts(guarantee.get("bins", ())):
+        OUT.print(escape(text))
 
 
 def words(texts: str | Sequence[str]) -> tuple[str, ...]:

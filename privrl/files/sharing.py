@@ -162,7 +162,8 @@ def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
     """Return the largest epsilon, and the delta, in the guarantee of something shareable.
 
     A Rényi divergence alone counts as the epsilon that follows at delta 1e-5 (Canonne, Kamath and
-    Steinke, 2020): of an order near 1, a small divergence promises little.
+    Steinke, 2020): of an order near 1, a small divergence promises little. What released bins cost
+    is added.
     """
     said = [guarantee.get(entry) for entry in ("epsilon", "epsilon_delta")]
     epsilon = max(float(each) for each in said if isinstance(each, int | float))
@@ -170,7 +171,15 @@ def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
     if isinstance(order, int | float) and said[1] is None:
         above = order - 1
         epsilon += max(0.0, math.log(above / order) - math.log(_DELTA * order) / above)
-    return epsilon, float(delta) if isinstance(delta, int | float) else 0.0
+    of_bins = amounts_of_bins(guarantee)
+    own = float(delta) if isinstance(delta, int | float) else 0.0
+    return epsilon + of_bins[0], own + of_bins[1]
+
+
+def amounts_of_bins(guarantee: Mapping[str, Any]) -> tuple[float, float]:
+    """Return epsilon and delta of all releases of bins that a guarantee states beside its own."""
+    bins = guarantee.get("bins", ())
+    return sum(each["epsilon"] for each in bins), sum(each["delta"] for each in bins)
 
 
 def judge_alone(name: str) -> Verdict:
@@ -282,6 +291,16 @@ def _check_guarantee(guarantee: object) -> None:
         text = guarantee.get(entry, "none" if entry == "unit" else None)
         if not isinstance(text, str) or not text:
             raise ValueError(f"must state {entry} as a text, got {shown(text)}.")
+    bins = guarantee.get("bins", [])
+    if not isinstance(bins, list) or not all(map(_is_release_of_bins, bins)):
+        raise ValueError("must state releases of bins as a list, each with its epsilon and delta.")
+    for each in bins:
+        _check_guarantee(each)
+
+
+def _is_release_of_bins(said: object) -> bool:
+    amounts = ("epsilon", "delta")
+    return isinstance(said, Mapping) and all(_is_amount(said.get(each)) for each in amounts)
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:

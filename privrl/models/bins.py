@@ -7,7 +7,9 @@ the released counts. Give this a part of the budget, and the model the rest:
     bins = discretise(frame, {"age": (0, 100)}, target=RenyiDP(2, 0.1), rng=rng)
     model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=RenyiDP(2, 0.9))
 
-The model's file states its own part, as if its schema were public: add what the bins cost.
+Bins keep what they cost (`Bins.released`), and so do schemas and models with them, in files too.
+The guarantee of a model states it under ``bins``, beside what the model cost itself. It is not
+added: an accountant that both were charged to has the sum.
 
 The relation is `ReplaceRecord`, so the number of records is public.
 """
@@ -21,9 +23,11 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
+from privrl.files.chosen import selection_now, trial_behind
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.tables import row_probabilities
+from privrl.models.released import made_bins, planned_bins
 from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng, as_rng
@@ -63,22 +67,29 @@ def discretise(
     missing : bool
         Whether the columns may hold what is missing or no number, and their bins a cell for that.
     accountant : RdpAccountant or PldAccountant, optional
-        Is charged before anything is drawn.
+        Is charged before anything is drawn. Not that of a trial of a selection: bins that are
+        chosen cost more than their release, and would not know how much.
 
     Returns
     -------
     dict from str to Bins
-        For each column its bins, from its lower bound to its upper one.
+        For each column its bins, from its lower bound to its upper one, which keep what all of them
+        cost.
 
     Raises
     ------
     BudgetExceeded
         If the accountant's budget does not cover the release; then nothing is drawn.
     ValueError
-        If an argument is out of range, or a column is absent or not numeric; nothing is spent
-        then, and the message shows no value of the records.
+        If an argument is out of range, a column is absent or not numeric, or this is a trial of a
+        selection; nothing is spent then, and the message shows no value of the records.
     """
     rng = as_rng(rng)
+    if trial_behind(accountant) is not None or selection_now() is not None:
+        raise ValueError(
+            "bins must be chosen before a selection, not in a trial of it: they would state what "
+            "the trial cost, and the selection costs more. Compare numbers of bins with Bins.even."
+        )
     pairs = list(bounds.values()) if isinstance(bounds, Mapping) else [None]
     if not all(isinstance(each, Sequence | np.ndarray) and len(each) == 2 for each in pairs):
         raise ValueError(f"bounds must map columns to (low, high), got {shown(bounds)}.")
@@ -101,13 +112,14 @@ def discretise(
         for column, size in zip(codes.T, fine.sizes, strict=True)
     ]
 
+    planned = planned_bins(mechanism.cost, target, rng)
+
     def choose(rng: np.random.Generator) -> dict[str, Bins]:
         tables = zip(fine.names, mechanism.release(counts, rng), strict=True)
         rows = {name: row_probabilities(table)[0, :grid] for name, table in tables}
-        return {
-            name: Bins(_edges(row, columns[name].edges, bins), missing)
-            for name, row in rows.items()
-        }
+        edges = {name: _edges(row, columns[name].edges, bins) for name, row in rows.items()}
+        by = made_bins(planned, edges, rng)
+        return {name: Bins(each, missing, released=by) for name, each in edges.items()}
 
     return Release(accountant, mechanism.cost, choose, rng).make()
 

@@ -13,6 +13,7 @@ from privrl.costs.selection import SelectionCost
 from privrl.files.chosen import Selection, mark_chosen
 from privrl.files.shown import shown
 from privrl.mechanisms.selection import plan_selection
+from privrl.models.released import with_bins
 from privrl.models.saving import (
     CAVEATS,
     CHOSEN,
@@ -36,14 +37,14 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def chosen_plain(model: dict[str, Any], by: Selection) -> dict[str, Any]:
-    """Return the plain data of a chosen classifier, from those of its fit.
+def chosen_plain(model: dict[str, Any], by: Selection, domain: object) -> dict[str, Any]:
+    """Return the plain data of a chosen classifier, from those of its fit and its domain.
 
     Its trial paid for that, so it cost no more than a trial, under the selection's relation.
     """
     return {
         "format": CHOSEN,
-        "guarantee": dict(guarantee_of(by.cost, by.target)),
+        "guarantee": dict(with_bins(guarantee_of(by.cost, by.target), domain)),
         "target": plain_target(by.target),
         "candidates": list(by.candidates),
         "chosen": by.name,
@@ -69,8 +70,9 @@ def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> An
     fit = _fit("model", data["model"])
     trials = check_count("trials", data["trials"])
     cost, _ = plan_selection(target, len(names), trials=trials)  # type: ignore[arg-type] # it checks
-    check_guarantee(data["guarantee"], guarantee_of(cost, target))
     model = read(fit)
+    whole = with_bins(guarantee_of(cost, target), model._public.domain)
+    check_guarantee(data["guarantee"], whole)
     for name in _OF_MODEL:
         if data.get(name) != fit.get(name):
             raise ValueError(f"{name} must be that of the model, got {shown(data.get(name))}.")

@@ -63,6 +63,7 @@ from privrl.models.encoding import (
     learned_labels,
 )
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.released import with_bins
 from privrl.models.saving import OF_CLONE, Saved
 from privrl.models.targets import given_target, guarantee_of
 from privrl.numerics.checks import check_count
@@ -360,13 +361,15 @@ class SavedClassifier(Saved, Classifier):
     def guarantee(self) -> Mapping[str, Any]:
         """The cost of all that a saved file holds, in the terms of the target; read-only.
 
-        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``; and
-        ``caveats`` if it is a clone of scikit-learn's.
+        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``;
+        ``bins`` if released bins have costs of their own beside it; and ``caveats`` if it is a
+        clone of scikit-learn's.
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
         target = self._public.target if by is None else by.target
-        return guarantee_of(self.total_cost_, target, self._caveats)
+        stated = guarantee_of(self.total_cost_, target, self._caveats)
+        return with_bins(stated, self._public.domain)
 
     @property
     def _caveats(self) -> list[str]:
@@ -376,7 +379,10 @@ class SavedClassifier(Saved, Classifier):
 
     @property
     def total_cost_(self) -> Cost:
-        """The cost of everything in a saved file; of the whole selection, if one chose it."""
+        """The cost of everything in a saved file but its bins; see `guarantee`.
+
+        It is that of the whole selection, if one chose it.
+        """
         by = selection_of(self, *self._begun_by())
         return self._own_cost() if by is None else by.cost
 
@@ -406,7 +412,8 @@ class SavedClassifier(Saved, Classifier):
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
-        return self._fit_plain() if by is None else chosen_plain(self._fit_plain(), by)
+        fit = self._fit_plain()
+        return fit if by is None else chosen_plain(fit, by, self._public.domain)
 
     def _fit_plain(self) -> dict[str, Any]:
         """Return the same of a fit alone, of a classifier that may be chosen."""

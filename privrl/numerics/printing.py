@@ -1,8 +1,9 @@
 """Epsilons in words: never rounded down."""
 
 import math
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 
 def up(epsilon: SupportsFloat, digits: int = 4) -> str:
@@ -39,3 +40,12 @@ _AMOUNTS = (  # the less, the more private
 def setting(name: str, value: float) -> str:
     """Write a number of a cost or command, by its name, as no more private than it is."""
     return up(value, 6) if any(each in name for each in _AMOUNTS) else down(value)
+
+
+def bins_texts(bins: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Write what released bins cost, as guarantees state it beside the cost of a model."""
+    return [
+        f"its bins were released at a cost beside it: ({up(each['epsilon'])}, {each['delta']!r})-"
+        f"differential privacy; privacy unit: {each['relation']}"
+        for each in bins
+    ]

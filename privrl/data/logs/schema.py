@@ -13,6 +13,7 @@ import tomli_w
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import PlainFile, check_name, column_of, is_unfilled, nested, plain
+from privrl.data.schema.table import releases_of
 from privrl.files.plain import listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_count, check_truth
@@ -332,6 +333,12 @@ def _check_cells(role: str, cells: Any) -> Schema | None:
         schema = cells if isinstance(cells, Schema) else Schema(cells)
     except ValueError as error:
         raise ValueError(f"{role}: {error}") from None
+    for name, column in schema.columns.items():
+        if releases_of(column):
+            raise ValueError(
+                f"{role}: the edges of {shown(name)} must be public, got bins that discretise "
+                "released: their guarantee is about records, and that of a log about persons."
+            )
     if math.prod(schema.sizes) > _MOST_CELLS:
         raise ValueError(
             f"{role} must have at most {_MOST_CELLS} cells in all, got {math.prod(schema.sizes)}; "

@@ -23,9 +23,10 @@ from privrl.data.schema.entries import (
     read,
     refuse_type,
 )
+from privrl.data.schema.released import BinsRelease
 from privrl.files.plain import check_writable
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, check_truth, plain_array
+from privrl.numerics.checks import check_count, check_is, check_truth, plain_array
 from privrl.numerics.typing import IntArray
 
 #: Even ones.
@@ -192,6 +193,9 @@ class Bins:
     whole : bool
         Whether the numbers are whole ones, such as ages in years. Then bins are called ``"20-29"``,
         and synthetic values are whole numbers. Edges must be whole, below 2^53.
+    released : BinsRelease, optional
+        The release of private data that chose the edges, as `privrl.models.discretise` sets it.
+        By default edges are public.
 
     Raises
     ------
@@ -203,10 +207,13 @@ class Bins:
     edges: tuple[float, ...]
     missing: bool = False
     whole: bool = False
+    released: BinsRelease | None = None
 
     def __post_init__(self) -> None:
         check_truth("missing", self.missing)
         check_truth("whole", self.whole)
+        if self.released is not None:
+            check_is("released", self.released, BinsRelease)
         object.__setattr__(self, "edges", _check_edges(self.edges))
         broken = [e for e in self.edges if not (e.is_integer() and abs(e) < 2**53)]
         if self.whole and broken:
@@ -218,6 +225,11 @@ class Bins:
             raise ValueError(
                 f"edges must make at least two cells, got {shown(self.edges)}; add an edge between."
             )
+
+    def __repr__(self) -> str:
+        """Return the parameters; ``released`` only of bins that were."""
+        also = "" if self.released is None else f", released={self.released!r}"
+        return f"Bins(edges={self.edges}, missing={self.missing}, whole={self.whole}{also})"
 
     @classmethod
     def even(

@@ -10,6 +10,7 @@ from typing import Any, Self
 import tomli_w
 
 from privrl.data.schema.columns import Bins, Categories, Column, heading
+from privrl.data.schema.released import BinsRelease
 from privrl.files.files import bytes_writer, read_bytes, save_all
 from privrl.files.plain import check_writable, listed, parse_json
 from privrl.files.shown import shown
@@ -26,9 +27,12 @@ def plain(column: Column) -> dict[str, Any]:
     """Return a column as `column_of` reads it."""
     if isinstance(column, Categories):
         return {"categories": list(column.values), "other": column.other}
+    data: dict[str, Any] = {"edges": list(column.edges), "missing": column.missing}
     if column.whole:
-        return {"edges": list(map(int, column.edges)), "missing": column.missing, "whole": True}
-    return {"edges": list(column.edges), "missing": column.missing}
+        data |= {"edges": list(map(int, column.edges)), "whole": True}
+    if column.released is not None:
+        data["released"] = column.released.to_dict()
+    return data
 
 
 def is_unfilled(column: Any) -> bool:
@@ -51,14 +55,16 @@ def column_of(name: str, data: Any) -> Column:
     try:
         if "categories" in keys and keys <= {"categories", "other"}:
             return Categories(_listing(data["categories"]), data.get("other", False))
-        if "edges" in keys and keys <= {"edges", "missing", "whole"}:
+        if "edges" in keys and keys <= {"edges", "missing", "whole", "released"}:
             flags = data.get("missing", False), data.get("whole", False)
-            return Bins(_listing(data["edges"]), *flags)
+            by = BinsRelease.from_dict(data["released"]) if "released" in data else None
+            return Bins(_listing(data["edges"]), *flags, by)
     except ValueError as error:
         raise ValueError(f"column {shown(name)}: {error}") from None
     raise ValueError(
         f"column {shown(name)} must have 'categories' and perhaps 'other', or 'edges' and perhaps "
-        f"'missing' and 'whole', got {listed(data)}; such as\n\n{example_of(name, 'categories')}\n"
+        f"'missing', 'whole' and 'released', got {listed(data)}; such as\n\n"
+        f"{example_of(name, 'categories')}\n"
     )
 
 

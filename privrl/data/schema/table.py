@@ -21,6 +21,7 @@ from privrl.data.schema.plain import (
     is_unfilled,
     plain,
 )
+from privrl.data.schema.released import BinsRelease
 from privrl.data.schema.templates import template
 from privrl.files.plain import did_you_mean, listed
 from privrl.files.shown import shown
@@ -43,6 +44,13 @@ def _unfilled(columns: Mapping[str, Any]) -> list[str]:
                 f"{example_of(names[0], key)}\n"
             )
     return said
+
+
+def releases_of(domain: object) -> tuple[BinsRelease, ...]:
+    """Return the releases that chose bins of a schema or a column, each once."""
+    columns = domain.columns.values() if isinstance(domain, Schema) else (domain,)
+    bins = (column for column in columns if isinstance(column, Bins))
+    return tuple(dict.fromkeys(each.released for each in bins if each.released is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +191,8 @@ class Schema(PlainFile):
         ----------
         data : mapping
             ``{"columns": {name: column, ...}}`` where a column is ``{"categories": [...]}`` with
-            perhaps ``"other"``, or ``{"edges": [...]}`` with perhaps ``"missing"``.
+            perhaps ``"other"``, or ``{"edges": [...]}`` with perhaps ``"missing"``, ``"whole"`` and
+            ``"released"``.
 
         Raises
         ------

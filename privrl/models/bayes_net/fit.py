@@ -32,9 +32,10 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.released import randomness_of_model
 from privrl.models.targets import given_target, mechanism_for, not_pure
 from privrl.numerics.checks import check_among, check_positive
-from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
@@ -218,7 +219,8 @@ class PrivateBayesNet:
             released = plan.release(counts, rng)
             self._warn(released)
             rows = self._estimate(released, n_records)
-            return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
+            said = randomness_of_model(rng, self.schema)
+            return BayesNet(self.structure.parents, self.schema, rows, plan, said)
 
         return Release(accountant, plan.cost, learn, rng).make()
 
@@ -310,7 +312,7 @@ class PrivateBayesNet:
                 shapes=tuple(shape for one in each for shape in one.shapes),
                 sizes=tuple(size for one in each for size in one.sizes),
             )
-            said = randomness_of(rng)
+            said = randomness_of_model(rng, self.schema)
             return BayesNet(parents, self.schema, rows, whole, said, choice, n_choices)
 
         return Release(accountant, paid, learn, rng).make()

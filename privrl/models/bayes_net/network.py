@@ -132,7 +132,10 @@ class BayesNet(MayBeChosen, InHtml, saving.Saved):
 
     @property
     def cost(self) -> Cost | None:
-        """What the counts, and the choice of parents, cost; None for a network of given tables."""
+        """What the counts, and the choice of parents, cost; None for a network of given tables.
+
+        Bins of `schema` that were released keep what that cost, beside it.
+        """
         if self.mechanism is None or self.choice is None:
             return None if self.mechanism is None else self.mechanism.cost
         return with_choices(self.mechanism.cost, self.choice.cost, self.n_choices)

@@ -23,9 +23,10 @@ from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keep
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.released import randomness_of_model
 from privrl.models.targets import given_target
 from privrl.numerics.checks import check_count, check_is
-from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray, IntArray
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
@@ -135,7 +136,7 @@ def histogram(
     used.check(data)  # before the charge
 
     def learn(rng: np.random.Generator) -> PrivateHistogram:
-        said, sums = randomness_of(rng), None
+        said, sums = randomness_of_model(rng, column), None
         released: Any = used.release(data, rng)
         if isinstance(used, TablesMechanism):
             released, sums = (table.values[0] for table in released)

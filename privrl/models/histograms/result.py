@@ -157,7 +157,10 @@ class PrivateHistogram(MayBeChosen, FixedArrays, Saved):
 
     @property
     def cost(self) -> Cost:
-        """The privacy cost, with its neighbouring relation."""
+        """The privacy cost, with its neighbouring relation.
+
+        Bins that were released (`column`) keep what that cost, beside it.
+        """
         return self.mechanism.cost
 
     @property

@@ -13,6 +13,7 @@ from privrl.files.sharing import Verdict, check_said
 from privrl.files.shown import shown
 from privrl.models.classifiers import Public, as_part
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+from privrl.models.released import with_bins
 from privrl.models.saving import (
     caveats_said,
     check_classifier,
@@ -41,7 +42,9 @@ def to_plain(state: Mapping[str, Any], public: Public, caveats: list[str]) -> di
     cost = state["cost_"]
     return {
         "format": FORMAT,
-        "guarantee": dict(guarantee_of(state["_whole_cost"], public.target)),
+        "guarantee": dict(
+            with_bins(guarantee_of(state["_whole_cost"], public.target), public.domain)
+        ),
         "target": plain_target(public.target),
         "naive_bayes": begun._fit_plain(),
         "weights": [table.tolist() for table in state["weights_"]],
@@ -85,7 +88,8 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     total = both(cost, begun) if before else cost
     target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
-    check_guarantee(data["guarantee"], guarantee_of(total, target))
+    whole = with_bins(guarantee_of(total, target), begun._public.domain)
+    check_guarantee(data["guarantee"], whole)
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {

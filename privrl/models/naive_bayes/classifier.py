@@ -41,9 +41,9 @@ from privrl.models.naive_bayes.temperature import (
 )
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.released import randomness_of_model
 from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.checks import check_among, check_between, check_positive
-from privrl.numerics.randomness import randomness_of
 from privrl.numerics.typing import FloatArray
 
 _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
@@ -374,7 +374,7 @@ class PrivateNaiveBayes(SavedClassifier):
             records,
             cost_=whole.cost,
             mechanism_=whole,
-            randomness_=randomness_of(rng),
+            randomness_=randomness_of_model(rng, records.domain),
             n_records_=records.n_records,
             class_log_prior_=log_prior,
             feature_log_prob_=log_rows,
