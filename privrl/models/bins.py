@@ -23,7 +23,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
-from privrl.files.chosen import selection_now, trial_behind
+from privrl.files.chosen import trial_behind, trial_now
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.tables import row_probabilities
@@ -85,7 +85,7 @@ def discretise(
         selection; nothing is spent then, and the message shows no value of the records.
     """
     rng = as_rng(rng)
-    if trial_behind(accountant) is not None or selection_now() is not None:
+    if trial_behind(accountant) is not None or trial_now() is not None:
         raise ValueError(
             "bins must be chosen before a selection, not in a trial of it: they would state what "
             "the trial cost, and the selection costs more. Compare numbers of bins with Bins.even."

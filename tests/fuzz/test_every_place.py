@@ -683,7 +683,9 @@ def test_a_trial_pays_for_every_release_in_it(valid: dict[str, Valid]) -> None:
         for accountant in (None, RdpAccountant(), OfTrial()):
             gate = Gate()
             made = paying(OfTrial.trial, partial(attempt, call, gate, accountant=accountant))
-            if isinstance(accountant, OfTrial):
+            if name == "discretise":  # never in a trial: bins have no file that could refuse
+                fine = isinstance(made, ValueError) and not gate.seen
+            elif isinstance(accountant, OfTrial):
                 fine = not isinstance(made, BaseException) and "r" in gate.seen
             else:
                 told = isinstance(made, ValueError) and "pass accountant=trial.acc" in str(made)
