@@ -237,8 +237,7 @@ def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
         raise ValueError(f"X must have {len(sizes)} features, as schema has, got {table.shape[1]}.")
     if isinstance(table, np.ndarray) and table.dtype.kind in "iu":
         at_once = by_columns(table)
-        unsigned = at_once.view(f"u{at_once.itemsize}")  # where negative numbers are the largest
-        if (unsigned.max(axis=1) < sizes).all():
+        if (at_once.min(axis=1) >= 0).all() and (at_once.max(axis=1) < sizes).all():
             return at_once.astype(np.int64, copy=False)
     codes = []
     for k, ((values, _), size) in enumerate(zip(_columns(table), sizes, strict=True)):

@@ -36,7 +36,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable, least_noise_shares
 from privrl.models import PrivateClassifier, PrivateLogisticRegression
-from privrl.models.encoding import count_tables
+from privrl.models.encoding import count_tables, encode_numbers
 from privrl.models.naive_bayes import temperature as measuring
 from privrl.models.naive_bayes.classifier import PrintedNaiveBayes, PrivateNaiveBayes
 from privrl.models.naive_bayes.temperature import (
@@ -1009,6 +1009,26 @@ def test_bad_records_are_refused_and_cost_nothing(X, message):
     with pytest.raises(ValueError, match=message):
         made().fit(X, [0] * len(X), accountant=accountant)
     assert accountant.relation is None
+
+
+@pytest.mark.parametrize("make", [PrivateNaiveBayes, PrivateLogisticRegression])
+@pytest.mark.parametrize("size", [5, 128, 129, 256, 300, 40_000, 70_000])
+def test_numbers_of_any_type_are_cells_or_refused(make, size):
+    """A negative number of a small type, read as one without a sign, is a cell of many."""
+    for dtype in [f"{order}{sign}{n}" for order in "<>" for sign in "iu" for n in (1, 2, 4, 8)]:
+        ends = np.iinfo(dtype)
+        for number in {-1, -2, 0, size - 1, size, int(ends.min), int(ends.max)}:
+            if not ends.min <= number <= ends.max:
+                continue
+            accountant = RdpAccountant()
+            X = np.array([[1, 0], [1, number]], dtype)
+            model = make([5, size], classes=[0, 1], epsilon=1.0, delta=1e-5)
+            if 0 <= number < size:
+                assert (encode_numbers(X, (5, size)) == X.T.astype(np.int64)).all()
+            else:
+                with pytest.raises(ValueError, match=f"0 to {size - 1} in column 1"):
+                    model.fit(X, [0, 1], accountant=accountant)
+                assert accountant.relation is None
 
 
 def test_a_code_outside_is_not_shown():
