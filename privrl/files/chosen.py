@@ -94,7 +94,7 @@ def trial_now() -> TrialName | None:
 
 
 def check_payer(accountant: object) -> None:
-    """Check that a release in a trial of a selection is charged to that trial.
+    """Check that a release in a trial is charged to that trial, and none to one that has ended.
 
     Raises
     ------
@@ -108,6 +108,8 @@ def check_payer(accountant: object) -> None:
             f"{shown(accountant)}; pass accountant=trial.accountant, and make other releases "
             "before the selection."
         )
+    if not getattr(accountant, "is_open", True):  # a free draw asks no accountant
+        raise ValueError("the trial has ended, and its budget with it.")
 
 
 def check_paid(paid: object, trial: TrialName | None) -> None:

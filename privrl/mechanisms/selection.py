@@ -322,6 +322,11 @@ class _TrialAccountant(RdpAccountant):
     def __reduce__(self) -> NoReturn:
         self.__copy__()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the trial goes on."""
+        return self._open
+
     def unlimited(self) -> RdpAccountant:
         """Return an accountant without charges or a budget, for statements."""
         return RdpAccountant()

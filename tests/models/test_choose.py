@@ -683,6 +683,26 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("tabular", [True, False])
+def test_an_agent_of_a_trial_learns_no_more_after_it(tabular: bool) -> None:
+    """Its sampler had paid for all draws at once, so it asked the ended trial for nothing."""
+    kept: list[Any] = []
+
+    def made(**options: Any) -> Any:
+        env = riverswim() if tabular else gym.make("Pendulum-v1")
+        return PSRL.private(env, epsilon=1, episodes=9, relation=ReplaceStep(), rng=0, **options)
+
+    def candidate(trial: Trial) -> tuple[None, float]:
+        kept.append(made(accountant=trial.accountant).learn(3))
+        return None, 0.0
+
+    relation = made()._sampler.cost.relation
+    select_private({"it": candidate}, target=ApproxDP(9.0, 1e-5), trials=2, relation=relation)
+    for agent in kept:
+        with pytest.raises(ValueError, match="the trial has ended"):
+            agent.learn(6)
+
+
 @pytest.mark.parametrize("held", ["environment", "environment of numbers", "training"])
 def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) -> None:
     """An environment was marked, and not the model in it; nor the policy of a run."""
