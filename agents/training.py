@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from privrl.agents.checkpoints import Checkpoint, CheckpointManager, Record
 from privrl.agents.observer import Transition
 from privrl.agents.tabular import TabularAgent
-from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.facts import (
+    Playable,
+    check_steps_alone,
+    pays_on_arrival,
+    proved_without_arrival,
+)
 from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
@@ -484,7 +489,8 @@ def _check_arrival(agent: TabularAgent, env: Playable) -> None:
     )
 
 
-def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Space[Any]) -> None:
+def _check_fit(agent: TabularAgent, env: Any, states: Space[Any], actions: Space[Any]) -> None:
+    check_steps_alone(env)
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
         raise ValueError(
             f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "

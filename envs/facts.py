@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Discrete
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector
 
 from privrl._registration import LONGEST_HAND
@@ -49,6 +49,13 @@ _RENUMBER = (
     Position,
     Ranged,
 )  # rewards stay as they are
+
+_MIX_PEOPLE = (  # what they return depends on all steps before
+    wrappers.NormalizeObservation,
+    wrappers.NormalizeReward,
+    vector.NormalizeObservation,
+    vector.NormalizeReward,
+)
 
 _OF_WRAPPERS: Final = (  # what decides on states, actions and rewards
     "__getattribute__", "__getattr__", "step", "reset", "unwrapped", "spec", "env",
@@ -183,6 +190,7 @@ def limits_of(
         check_count("horizon", horizon)
     if reward_range is not None:
         reward_range = _check_range(reward_range)
+    check_steps_alone(env)
     limit = episode_limit(env)
     if horizon is not None and limit is not None and horizon > limit:
         raise ValueError(
@@ -199,6 +207,29 @@ def limits_of(
             )
     steps = horizon or limit or (known and known.limit) or DEFAULT_HORIZON
     return steps, reward_range or _range(env, outcomes)
+
+
+def check_steps_alone(env: Playable) -> None:
+    """Check that no known wrapper lets a step change what later ones show or pay.
+
+    Raises
+    ------
+    ValueError
+        If one does: then one person's steps change what is counted of others.
+    """
+    layers: list[Any] = [env]
+    while layers:
+        layer = layers.pop()
+        if isinstance(layer, _MIX_PEOPLE):
+            raise ValueError(
+                f"env must not contain {type(layer).__name__}, because what that returns depends "
+                "on all steps before, so one person would change the records of others; leave it "
+                "out, and give public ranges."
+            )
+        if isinstance(layer, gym.Wrapper | VectorWrapper):
+            layers.append(layer.env)
+        elif isinstance(layer, SyncVectorEnv):
+            layers += layer.envs
 
 
 def _check_range(reward_range: Range) -> Range:

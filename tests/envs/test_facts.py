@@ -10,7 +10,8 @@ import pytest
 from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 from gymnasium.spaces import Discrete
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import TimeLimit, TransformReward
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit, TransformReward
+from gymnasium.wrappers import vector as side_by_side
 
 from privrl.agents import PSRL
 from privrl.envs import Ranged, TabularEnv, TabularMDP, numbered, riverswim
@@ -23,6 +24,7 @@ from privrl.envs.facts import (
     tables_hold,
 )
 from privrl.envs.toy_text import episode_limit
+from privrl.experiments import train
 
 
 class Bare(gym.Env[int, int]):
@@ -326,3 +328,29 @@ def test_tables_are_not_believed_of_environments_side_by_side() -> None:
     assert proved_without_arrival(SyncVectorEnv([make]))
     assert not proved_without_arrival(Doubled([make]))
     assert not proved_without_arrival(SyncVectorEnv([_Slippery]))
+
+
+def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
+    """Rewards were divided by the deviation of all before them, of whichever person."""
+
+    def lake() -> gym.Env[Any, Any]:
+        return gym.make("FrozenLake-v1")
+
+    def paid(env: Any) -> Any:
+        return TransformReward(NormalizeReward(env), lambda r: float(np.clip(r, -1, 1)))
+
+    told = "Normalize.* because what that returns depends on all steps before"
+    with pytest.raises(ValueError, match=told):
+        PSRL.private(paid(lake()), epsilon=1.0, episodes=10)
+    with pytest.raises(ValueError, match=told):
+        PSRL.private(NormalizeObservation(gym.make("Pendulum-v1")), epsilon=1.0, episodes=10)
+    agent = PSRL.private(lake(), epsilon=1.0, episodes=10)
+    envs = SyncVectorEnv([lake])
+    for env in (
+        paid(lake()),
+        SyncVectorEnv([lambda: paid(lake())]),
+        side_by_side.NormalizeReward(envs),
+    ):
+        with pytest.raises(ValueError, match=told):
+            train(agent, env, 10, 0)
+    assert agent.accountant.relation is None
