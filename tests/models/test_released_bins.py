@@ -297,6 +297,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.needs("bokeh")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_state_it(command, folder, schema):
     options = [*COMMANDS[command], "--schema", "schema.toml", "--out", "out", "--report"]
