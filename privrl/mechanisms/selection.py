@@ -104,9 +104,15 @@ class Trial:
     target: Target = fixed()
     accountant: "_TrialAccountant" = fixed()
 
-    def __init__(self, cost: Cost, target: Target, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        cost: Cost,
+        target: Target,
+        rng: np.random.Generator,
+        bins_seen: list[frozenset[str]] | None = None,
+    ) -> None:
         self.target, self.rng = target, rng
-        self.accountant = _TrialAccountant(cost.relation, target)
+        self.accountant = _TrialAccountant(cost.relation, target, bins_seen)
 
     def part(self, share: float) -> Target:
         """Return a target of a share of the budget, in (0, 1)."""
@@ -177,7 +183,7 @@ def select_private(
     ValueError
         If an argument is out of range; then no trial is run. Also, with the budget spent, if a
         release in a candidate is not charged to its trial, or if a candidate uses a fitted
-        classifier, a sampler or a result of another trial.
+        classifier, a sampler or a result of another trial, or other released bins.
 
     Notes
     -----
@@ -226,9 +232,10 @@ def select_private(
         best: Selected[Result] | None = None
         names, is_last = tuple(name for name, _ in named), False
         others: set[TrialName] = set()
+        bins_seen: list[frozenset[str]] = []
         while not is_last:
             name, candidate = named[int(rng.integers(len(named)))]
-            trial = Trial(cost.trial, each, rng)
+            trial = Trial(cost.trial, each, rng, bins_seen)
             own = trial.accountant.trial
             result, score = paying(own, partial(run_trial, candidate, trial))
             check_own(result, others)
@@ -309,12 +316,16 @@ class _TrialAccountant(RdpAccountant):
 
     relation: Relation = fixed()
     trial: TrialName = fixed()  # whose budget it is
+    bins_seen: list[frozenset[str]] | None = fixed()  # of each fit of the selection
 
-    def __init__(self, relation: Relation, target: Target) -> None:
+    def __init__(
+        self, relation: Relation, target: Target, bins_seen: list[frozenset[str]] | None
+    ) -> None:
         # The budget is an exact sum; few orders are quick, and only `epsilon` uses them.
         super().__init__(budget=target, orders=_FEW_ORDERS)
         self.relation, self._open = relation, True
         self.trial = TrialName(secrets.token_hex(16))
+        self.bins_seen = bins_seen
 
     def __copy__(self) -> NoReturn:
         raise TypeError("the accountant of a trial cannot be copied: two would spend one budget.")

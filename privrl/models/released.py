@@ -29,6 +29,28 @@ def with_bins(guarantee: Mapping[str, Any], domain: object) -> Mapping[str, Any]
     return MappingProxyType({**guarantee, "bins": read_only(bins)}) if bins else guarantee
 
 
+def check_bins(domain: object, accountant: object) -> None:
+    """Check that all fits of a selection have the same released bins, or none.
+
+    Which of them is chosen tells of the bins of all, and its file states its own alone.
+
+    Raises
+    ------
+    ValueError
+        If an earlier trial, or this one, fitted with others.
+    """
+    seen: list[frozenset[str]] | None = getattr(accountant, "bins_seen", None)
+    if seen is None:  # that of no trial
+        return
+    seen.append(frozenset(each.id for each in releases_of(domain)))
+    if seen[-1] != seen[0]:
+        raise ValueError(
+            "all candidates of a selection must have the same released bins, got others, or none: "
+            "the file of the chosen one would not state what they cost. Use one schema for all, "
+            "or compare numbers of bins with Bins.even."
+        )
+
+
 def randomness_with_bins(said: str, domain: object) -> str:
     """Return the kind of randomness of all that a model holds: its own, and that of its bins."""
     kinds = (said, *(each.randomness for each in releases_of(domain)))

@@ -242,6 +242,57 @@ def test_bins_are_not_chosen_in_a_trial(people):
         select_private({"it": candidate}, target=TARGET, trials=1)
 
 
+@pytest.mark.parametrize("kind", ["naive Bayes", "logistic regression", "histogram", "network"])
+@pytest.mark.parametrize("other", ["released", "public"])
+def test_candidates_have_the_same_bins(kind, other, people):
+    """The chosen one stated its own bins alone, though it was compared with fits of others."""
+    columns = [cut(people)["age"], Bins.even(0, 100, 4)]
+    if other == "released":
+        columns[1] = cut(people)["age"]
+
+    def fit(column, trial):
+        whole = Schema({"age": column, "ill": Categories(("no", "yes"))})
+        options = {"target": trial.part(0.4), "accountant": trial.accountant}
+        if kind == "histogram":
+            return histogram(people["age"], column, **options)
+        if kind == "network":
+            accountant = options.pop("accountant")
+            return PrivateBayesNet(
+                schema=whole, parents={"age": [], "ill": ["age"]}, **options
+            ).fit(people, accountant=accountant)
+        accountant = options.pop("accountant")
+        made = KINDS[kind == "logistic regression"](whole, classes="ill", **options)
+        return made.fit(people[["age"]], people["ill"], accountant=accountant)
+
+    def at_once(trial):
+        first = fit(columns[0], trial)
+        with pytest.raises(ValueError, match="must have the same released bins"):
+            fit(columns[1], trial)
+        return first, float(len(trial.accountant.journal))
+
+    best = select_private({"it": at_once}, target=ApproxDP(9.0, 1e-5), trials=1)
+    assert best.score == 1
+    trials = iter(columns)  # of the first trial, and of the second
+
+    def in_turn(trial):
+        return fit(next(trials), trial), 0.0
+
+    rng = next(r for r in range(100) if _n_trials(r) > 1)
+    with pytest.raises(ValueError, match="must have the same released bins"):
+        select_private({"it": in_turn}, target=ApproxDP(9.0, 1e-5), trials=9, rng=rng)
+
+
+def _n_trials(seed):
+    made = []
+    select_private(
+        {"it": lambda trial: (made.append(trial), 0.0)},
+        target=ApproxDP(9.0, 1e-5),
+        trials=9,
+        rng=seed,
+    )
+    return len(made)
+
+
 def test_logs_of_persons_refuse_them(people, tmp_path):
     """What protects a record protects no person."""
     bins = cut(people)

@@ -32,7 +32,7 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.released import randomness_of_model
+from privrl.models.released import check_bins, randomness_of_model
 from privrl.models.targets import given_target, mechanism_for, not_pure
 from privrl.numerics.checks import check_among, check_positive
 from privrl.numerics.randomness import Rng, as_rng
@@ -195,6 +195,7 @@ class PrivateBayesNet:
         if n_records == 0:
             raise ValueError("frame must have at least one record, got none.")
         plan = self._plan(n_records)
+        check_bins(self.schema, accountant)
         if self._in_two_rounds(plan):
             assert isinstance(plan.cost, GaussianCost)
             return self._fit_in_two_rounds(

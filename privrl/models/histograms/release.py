@@ -23,7 +23,7 @@ from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keep
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.released import randomness_of_model
+from privrl.models.released import check_bins, randomness_of_model
 from privrl.models.targets import given_target
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
@@ -134,6 +134,7 @@ def histogram(
     if isinstance(used, TablesMechanism):
         data = [cells[None], np.add.reduceat(cells, block_starts(cells.size, BLOCKS))[None]]
     used.check(data)  # before the charge
+    check_bins(column, accountant)
 
     def learn(rng: np.random.Generator) -> PrivateHistogram:
         said, sums = randomness_of_model(rng, column), None

@@ -35,6 +35,7 @@ from privrl.models.logistic_regression.scores import multiply, weigh
 from privrl.models.logistic_regression.slopes import climb, positions_of
 from privrl.models.logistic_regression.training import Part, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+from privrl.models.released import check_bins
 from privrl.models.targets import given_target, not_pure
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import SECRET, randomness_of
@@ -141,6 +142,7 @@ class PrivateLogisticRegression(SavedClassifier):
         n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
         if naive_bayes is not None:
             _check_begun(begun, records)
+        check_bins(records.domain, accountant)
         sigma = whole_sigma(own._target())
         own.warn_of_clones()
         planned = plan(

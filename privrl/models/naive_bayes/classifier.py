@@ -41,7 +41,7 @@ from privrl.models.naive_bayes.temperature import (
 )
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.released import randomness_of_model
+from privrl.models.released import check_bins, randomness_of_model
 from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.checks import check_among, check_between, check_positive
 from privrl.numerics.typing import FloatArray
@@ -186,6 +186,7 @@ class PrivateNaiveBayes(SavedClassifier):
         in_parts = isinstance(X, PartitionedRecords)
         records = own._read_parts(X, y) if in_parts else own._read(X, y)
         whole, measured = own._plan(own._shapes(records), records.n_records)
+        check_bins(records.domain, accountant)
         if own.mechanism != "none":
             own.warn_of_clones()
         counts = own._counted(records)  # may fail, on a cluster: before the charge
