@@ -20,6 +20,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from privrl.__main__ import main as run_command
 from privrl.agents import Policy
 from privrl.cli import app
 from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
@@ -321,6 +322,24 @@ def test_an_interrupt_while_a_command_is_imported_is_answered(module: str, tmp_p
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "stopped; no file is incomplete.\n"
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_an_interrupt_while_a_class_is_made_is_answered(
+    interrupted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python 3.11 makes it the cause of an error; other errors are not hidden."""
+
+    def made() -> None:
+        raise RuntimeError("Error calling __set_name__") from (
+            KeyboardInterrupt() if interrupted else ValueError()
+        )
+
+    monkeypatch.setattr("privrl.cli.main", made)
+    with pytest.raises(SystemExit if interrupted else RuntimeError) as caught:
+        run_command()
+    assert not interrupted or caught.value.args == (130,)
+    assert capsys.readouterr().err == "stopped; no file is incomplete.\n" * interrupted
 
 
 def test_an_interrupt_before_a_command_itself_runs_is_answered(
