@@ -91,6 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _show(*given.only.split(":"))
     from kinds import KINDS, prepare
 
+    with suppress(ImportError):  # compiling takes longer than a case may; workers load the result
+        import_module("privrl.numerics.kernels")
     began, report = time.monotonic(), Report()
     chosen = {name: KINDS[name] for name in given.kinds or KINDS}
     whole = sum(kind.weight for kind in chosen.values())
