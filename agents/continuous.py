@@ -31,7 +31,7 @@ from privrl.continuous.planning import MOST_ON_GRID, Grid, check_plannable
 from privrl.continuous.policy import ContinuousPolicy
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.envs.facts import limits_of
+from privrl.envs.facts import check_steps_alone, limits_of
 from privrl.envs.ranges import LEVELS, Ranged
 from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
@@ -523,6 +523,7 @@ def train_continuous(
             "checkpoint must be None for the agent that learns without bins; leave out "
             "--checkpoint-every, or pass --bins."
         )
+    check_steps_alone(env)
     states, n = (agent.schema.n_state,), getattr(env.action_space, "n", None)
     if env.observation_space.shape != states or n != agent.schema.n_actions:
         raise ValueError(

@@ -7,6 +7,7 @@ do not shows nothing.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from inspect import getattr_static
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Discrete
-from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector
 
 from privrl._registration import LONGEST_HAND
@@ -228,8 +229,12 @@ def check_steps_alone(env: Playable) -> None:
             )
         if isinstance(layer, gym.Wrapper | VectorWrapper):
             layers.append(layer.env)
-        elif isinstance(layer, SyncVectorEnv):
+        elif hasattr(layer, "envs"):
             layers += layer.envs
+        else:  # those that live in other processes are made once more
+            for make in getattr(layer, "env_fns", ()):
+                with closing(make()) as each:
+                    check_steps_alone(each)
 
 
 def _check_range(reward_range: Range) -> Range:

@@ -50,7 +50,10 @@ def settings_of(thing: object) -> dict[str, Any]:
 
 def _attributes(thing: object) -> dict[str, Any]:
     """Return the attributes of an object, also those in slots."""
-    slots = [name for each in type(thing).__mro__ for name in vars(each).get("__slots__", ())]
+    slots: list[str] = []
+    for each in type(thing).__mro__:
+        names = vars(each).get("__slots__", ())
+        slots += [names] if isinstance(names, str) else names
     return vars(thing) | {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
 
 

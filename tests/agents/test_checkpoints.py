@@ -428,6 +428,10 @@ class InASlot(Forgetful):
     __slots__ = ("_total",)
 
 
+class InOneSlot(Forgetful):
+    __slots__ = "_total"  # noqa: PLC0205 # which Python takes for one name
+
+
 class Counting(KnownRewards):
     """A reward model that changes, and says so to nobody."""
 
@@ -488,6 +492,7 @@ def test_a_sampler_of_sums_is_saved_with_them(book, tmp_path) -> None:
             r"^NoisyRewards cannot be saved: its attribute '_sampler\._total' has changed",
         ),
         ({"sampler": InASlot()}, "^InASlot cannot be saved: its attribute '_total' has"),
+        ({"sampler": InOneSlot()}, "^InOneSlot cannot be saved: its attribute '_total' has"),
         ({"rewards": Counting(MDP.expected_reward)}, "Counting cannot be saved: .* 'seen' has"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 from gymnasium.spaces import Discrete
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit, TransformReward
 from gymnasium.wrappers import vector as side_by_side
 
@@ -346,11 +346,27 @@ def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
         PSRL.private(NormalizeObservation(gym.make("Pendulum-v1")), epsilon=1.0, episodes=10)
     agent = PSRL.private(lake(), epsilon=1.0, episodes=10)
     envs = SyncVectorEnv([lake])
+    apart = AsyncVectorEnv([lambda: paid(lake())])
     for env in (
         paid(lake()),
         SyncVectorEnv([lambda: paid(lake())]),
         side_by_side.NormalizeReward(envs),
+        apart,
     ):
         with pytest.raises(ValueError, match=told):
             train(agent, env, 10, 0)
+        with pytest.raises(ValueError, match=told):
+            agent.learn(10, env=env)
+    apart.close()
     assert agent.accountant.relation is None
+
+    of_numbers = PSRL.private(gym.make("Pendulum-v1"), epsilon=1.0, episodes=10)
+    for env in (
+        NormalizeReward(gym.make("Pendulum-v1")),
+        NormalizeObservation(gym.make("Pendulum-v1")),
+    ):
+        with pytest.raises(ValueError, match=told):
+            of_numbers.learn(10, env=env)
+        with pytest.raises(ValueError, match=told):
+            train(of_numbers, env, 10, 0)
+    assert of_numbers.accountant.relation is None

@@ -33,6 +33,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 _STUCK = 30.0  # seconds without a word, after which a worker is ended: it is in C for good
 _SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # where nothing waits for a disk
+_COMPILED = "privrl.numerics.kernels"
 _AT_ONCE = 50  # cases for a worker at a time
 
 
@@ -91,8 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _show(*given.only.split(":"))
     from kinds import KINDS, prepare
 
-    with suppress(ImportError):  # compiling takes longer than a case may; workers load the result
-        import_module("privrl.numerics.kernels")
+    with suppress(ImportError):  # workers load what is compiled: they cannot write beside it
+        import_module(_COMPILED)
     began, report = time.monotonic(), Report()
     chosen = {name: KINDS[name] for name in given.kinds or KINDS}
     whole = sum(kind.weight for kind in chosen.values())
@@ -261,8 +262,9 @@ def _enclosed(folder: Path) -> None:
     """Let this process write into a folder alone, once what commands load is there."""
     from fence import fence
 
-    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base"):
-        import_module(name)  # not a command's own time
+    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base", _COMPILED):
+        with suppress(ImportError):
+            import_module(name)  # not a command's own time
     sys.dont_write_bytecode = True
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     fence(folder)
