@@ -251,7 +251,16 @@ def together(parts: Sequence[Cost]) -> Cost:
     -------
     Cost
         The only part, a `Together` of the parts, or a `BatchCost` of such, row by row.
+
+    Raises
+    ------
+    ValueError
+        If parts are no costs, are none, or do not fit each other.
     """
+    if isinstance(parts, str) or not isinstance(parts, Sequence):
+        raise ValueError(f"parts must be a sequence of costs, got {shown(parts)}.")
+    for part in parts:
+        check_cost(part)
     if len(parts) == 1:
         return parts[0]
     sizes = {len(part.rows) for part in parts if isinstance(part, BatchCost)}

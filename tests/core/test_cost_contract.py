@@ -247,6 +247,13 @@ def test_together_of_one_is_never_better_than_it() -> None:
     assert float(wrapped.epsilon(1e-6)) >= float(alone.epsilon(1e-6)) * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("parts", [[None], [5], "a", {"a": 1}, {0: ALL_COSTS[0]}, 5, iter([]), []])
+def test_together_takes_costs_alone(parts: object) -> None:
+    """The only part was returned, whatever it was."""
+    with pytest.raises(ValueError, match=r"must be a (cost|sequence of costs)|at least one cost"):
+        together(parts)  # type: ignore[arg-type]
+
+
 def test_together_with_no_privacy_there_is_none() -> None:
     cost = Together([NoPrivacy(relations.ReplaceRecord()), ALL_COSTS[0]])
     assert np.all(np.isposinf(cost.rdp(ORDERS)))
