@@ -251,7 +251,7 @@ def test_together_of_one_is_never_better_than_it() -> None:
 def test_together_takes_costs_alone(parts: object) -> None:
     """The only part was returned, whatever it was."""
     with pytest.raises(ValueError, match=r"must be a (cost|sequence of costs)|at least one cost"):
-        together(parts)  # type: ignore[arg-type]
+        together(parts)  # type: ignore[arg-type] # which it refuses
 
 
 def test_together_with_no_privacy_there_is_none() -> None:
