@@ -771,9 +771,14 @@ class LedgerAccountant(KeepsJournal):
         self._known: Amount | None = None  # the total at the last charge
 
     @property
+    def account(self) -> tuple[str, str]:
+        """The identity of the ledger, and the name of the data set."""
+        return self._ledger.identity, self._dataset.name
+
+    @property
     def settings(self) -> tuple[object, ...]:
         """Ledger and data set; the budget is in the ledger, and may change."""
-        return self._ledger.identity, self._dataset.name, self._delta
+        return *self.account, self._delta
 
     @property
     def budget(self) -> Budget | None:

@@ -110,7 +110,8 @@ def draw(
     Parameters
     ----------
     accountant : Accountant
-        Charged for all updates at once, before the first one.
+        Charged for all updates at once, before the first one. For a used sampler, that of its
+        earlier draws, or another one of the same data set in the same ledger.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K). Samplers that declare
         ``takes_cells`` also take `privrl.numerics.cells.Cells`.
@@ -189,8 +190,9 @@ class Draw:
             for sampler in paid:
                 if sampler._done:
                     check_paid(sampler, trial)
+                    _check_same_account(sampler, self._accountant)
             for sampler in paid:
-                sampler._trial = trial
+                sampler._trial, sampler._payer = trial, (self._accountant,)
             # Invalid until the draw is complete or refused, however often it is interrupted.
             _current[0] = complete = [False]
             for sampler in paid:
@@ -244,6 +246,22 @@ class Draw:
         )
 
 
+def _check_same_account(sampler: "PaidSampler", accountant: object) -> None:
+    """Check that a sampler in use is drawn from under the accountant of its earlier draws.
+
+    Its batches are released again or were paid for with the first one, so they are of one data set.
+    """
+    if sampler._payer is None or sampler._payer[0] is accountant:  # None: from a checkpoint
+        return
+    accounts = [getattr(each, "account", None) for each in (*sampler._payer, accountant)]
+    if None in accounts or accounts[0] != accounts[1]:
+        raise ValueError(
+            "accountant must be that of the sampler's earlier draws, because these may have paid "
+            f"for this one, got {shown(accountant)}; sampler.fresh() has the same settings, and "
+            "pays again."
+        )
+
+
 def _holder(sampler: object) -> object:
     """Return the sampler that holds the counts, if a reward model has one inside."""
     while (inside := getattr(sampler, "_sampler", None)) is not None:
@@ -287,7 +305,7 @@ class PaidSampler(FixedArrays):
     """
 
     remembered: ClassVar[tuple[str, ...]] = ("_done", "_invalid")
-    derived: ClassVar[tuple[str, ...]] = ("_complete", "_trial")
+    derived: ClassVar[tuple[str, ...]] = ("_complete", "_trial", "_payer")
     settings: ClassVar[tuple[str, ...]] = ()
     _alpha: FloatArray
     _cost: Cost
@@ -309,6 +327,7 @@ class PaidSampler(FixedArrays):
     def _forget(self) -> None:
         self._done, self._invalid, self._complete = 0, False, None
         self._trial: TrialName | None = None  # of a selection, that pays for it
+        self._payer: tuple[Accountant] | None = None  # of its draws, or unknown
 
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""

@@ -12,6 +12,7 @@ from interrupts import Interrupter
 from scipy import stats
 
 from privrl.accounting import releases
+from privrl.accounting.ledger import Ledger
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.rewards import BetaRewards
@@ -419,9 +420,9 @@ def test_a_buffer_that_is_used_again_counts_once(sampler: Sampler) -> None:
     draw(accountant, [(used, buffer)], rng(5))
     buffer[...] = 7.0
     seen = draw(accountant, [(used, np.zeros_like(COUNTS))], rng(6))[0].sample(rng())
-    again = sampler.fresh()
-    draw(RdpAccountant(), [(again, COUNTS)], rng(5))
-    expected = draw(RdpAccountant(), [(again, np.zeros_like(COUNTS))], rng(6))[0].sample(rng())
+    again, accountant = sampler.fresh(), RdpAccountant()
+    draw(accountant, [(again, COUNTS)], rng(5))
+    expected = draw(accountant, [(again, np.zeros_like(COUNTS))], rng(6))[0].sample(rng())
     np.testing.assert_array_equal(seen, expected)
 
 
@@ -641,11 +642,28 @@ def test_sums_that_floats_would_round_are_refused(sampler: Sampler) -> None:
 
 
 def test_a_window_forgets_what_is_too_old_to_be_summed() -> None:
-    sampler = Diffuse(weight=0.1, window=2)
+    sampler, accountant = Diffuse(weight=0.1, window=2), RdpAccountant()
     for counts in ([LARGEST_TOTAL - 1, 1.0], [0.0, 1.0], [LARGEST_TOTAL - 1, 1.0]):
-        draw(RdpAccountant(), [(sampler, np.array(counts))], rng())
+        draw(accountant, [(sampler, np.array(counts))], rng())
     with pytest.raises(ValueError, match=r"counts must sum to less than 2\*\*37"):
-        draw(RdpAccountant(), [(sampler, np.array([1.0, 1.0]))], rng())
+        draw(accountant, [(sampler, np.array([1.0, 1.0]))], rng())
+
+
+@pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
+def test_a_sampler_in_use_draws_under_the_accountant_that_paid(sampler: Sampler, tmp_path) -> None:
+    """Its first draw may have paid for all, so under another one other data would be free."""
+    ledger, used = Ledger(tmp_path / "ledger.sqlite"), sampler.fresh()
+    draw(ledger.accountant("january"), [(used, COUNTS)], rng(1))
+    entries = len(ledger.entries())
+    for other in (ledger.accountant("february"), RdpAccountant(), None):
+        with pytest.raises(ValueError, match="accountant must be that of the sampler's earlier"):
+            draw(other, [(used, COUNTS)], rng(2))  # type: ignore[arg-type]
+    other_ledger = Ledger(tmp_path / "other.sqlite")
+    with pytest.raises(ValueError, match="accountant must be that of the sampler's earlier"):
+        draw(other_ledger.accountant("january"), [(used, COUNTS)], rng(2))
+    assert len(ledger.entries()) == entries
+    draw(ledger.accountant("january"), [(used, COUNTS)], rng(2))  # made anew, of the same account
+    draw(RdpAccountant(), [(used.fresh(), COUNTS)], rng(3))
 
 
 STACKED = [each for each in ALL_SAMPLERS[:-1] if each._goes_with(each)]  # type: ignore[attr-defined]
