@@ -56,6 +56,7 @@ from privrl.mechanisms.posteriors import (
 )
 from privrl.numerics.checks import check_among, check_between, check_is, check_orders
 from privrl.numerics.dirichlet_rows import DirichletPosterior
+from privrl.numerics.discrete_noise import choices_by_gap
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
 
@@ -97,8 +98,8 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
     Notes
     -----
     The guarantee is `cost`, computed from the very matrix that is drawn from, whatever the
-    sensitivity. As with every sampler in floating point, the draws have the stated
-    probabilities within rounding, some 1e-13 of each cumulative probability.
+    sensitivity. Choices are exact, as `privrl.numerics.discrete_noise` explains, so no rounding
+    makes a candidate impossible for one data set and possible for its neighbour.
 
     For ``"certified"`` the smoothing is that of BAY at ``delta = 1`` and with the true number
     of candidates. The guarantee does not depend on it, and the error hardly: where it is too
@@ -252,13 +253,12 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> DirichletPosterior:
         law, rows, of = self._rows(data)
-        uniforms, chosen = rng.random(of.size), np.zeros(of.size, np.intp)
+        chosen = np.zeros(of.size, np.intp)
         draws_of = iter(np.split(of.ravel().argsort(), np.bincount(of.ravel()).cumsum()[:-1]))
         for block in _blocks(rows, law.n_outputs):
-            for cumulative in law.probs(block).cumsum(axis=1):
+            for gaps in law.gaps(block):
                 draws = next(draws_of)
-                at = np.searchsorted(cumulative, uniforms[draws] * cumulative[-1], side="right")
-                chosen[draws] = np.minimum(at, law.n_outputs - 1)
+                chosen[draws] = choices_by_gap(gaps, draws.size, rng)
         selected = law.posteriors.counts[chosen].reshape(data.shape)
         return DirichletPosterior(np.array(self.prior) + selected)
 

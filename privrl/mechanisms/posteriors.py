@@ -273,6 +273,13 @@ class ExponentialLaw:
         weights /= weights.sum(axis=1, keepdims=True)
         return weights
 
+    def gaps(self, rows: IntArray) -> FloatArray:
+        """Return by how many nats each output is less likely than the likeliest of its row."""
+        weights = self.posteriors.distances(rows)
+        weights *= self.coefficients[rows, None]
+        weights -= weights.min(axis=1, keepdims=True)
+        return weights
+
     def log_probs(self, rows: IntArray, outputs: Outputs = ALL) -> FloatArray:
         """Return the logarithms of the probabilities of some rows, (n_rows, n_outputs)."""
         logs = self.posteriors.distances(rows, outputs)

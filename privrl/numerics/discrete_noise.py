@@ -20,6 +20,7 @@ a whole number by 2^53. The draws are as random as the generator: for noise that
 not predict, it should be a cryptographic one. How long a draw takes depends on its value.
 """
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
@@ -165,17 +166,56 @@ def exponential_choice(scores: IntArray, scale: float, rng: np.random.Generator)
         The options chosen.
     """
     t, s = check_drawable("scale", scale).as_integer_ratio()
-    n, k = scores.shape
     gap = scores.max(axis=1)[:, None] - scores
+    return _chosen(
+        gap, lambda far: far / scale, lambda far: Fraction(int(far) * s, t), gap.shape[1], rng
+    )
+
+
+def choices_by_gap(gaps: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Choose options, each with probability proportional to ``exp(−gap)``.
+
+    Parameters
+    ----------
+    gaps : array of float, shape (k,)
+        Nats below the likeliest option, >= 0 and finite; one is 0. The floats are taken as exact.
+    size : int
+        Number of choices.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array of int, shape (size,)
+        Independent choices.
+    """
+    tries = math.ceil(len(gaps) / float(np.exp(-gaps).sum()))  # of which one is taken, on average
+    chosen = np.zeros(size, np.int64)
+    for start in range(0, size, step := max(1, _CHUNK // tries)):
+        part = chosen[start : start + step]
+        rows = np.broadcast_to(gaps, (part.size, gaps.size))
+        part[:] = _chosen(rows, np.asarray, lambda far: Fraction(float(far)), tries, rng)
+    return chosen
+
+
+def _chosen(
+    gap: IntArray | FloatArray,
+    nats: Callable[[IntArray | FloatArray], FloatArray],
+    exactly: Callable[[int | float], Fraction],
+    tries: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Draw options of each row evenly until one is taken, with probability ``exp(−nats(gap))``."""
+    n, k = gap.shape
     chosen, undecided = np.zeros(n, np.int64), np.arange(n)
     while undecided.size:
-        option = rng.integers(k, size=(undecided.size, k))  # as many at once as there are
+        option = rng.integers(k, size=(undecided.size, tries))  # several at once, for speed
         far = np.take_along_axis(gap[undecided], option, axis=1).ravel()
 
-        def exactly(i: int, far: IntArray = far) -> Fraction:
-            return Fraction(int(far[i]) * s, t)
+        def of(i: int, far: IntArray | FloatArray = far) -> Fraction:
+            return exactly(far[i])
 
-        taken = _bernoulli_exp(far / scale, exactly, rng).reshape(option.shape)
+        taken = _bernoulli_exp(nats(far), of, rng).reshape(option.shape)
         decided = taken.any(axis=1)
         first = taken.argmax(axis=1)[:, None]
         chosen[undecided] = np.take_along_axis(option, first, axis=1)[:, 0]

@@ -123,6 +123,23 @@ def test_law_where_fractions_decide(
     assert p_value(draw, drawn, size) > FALSE_ALARM
 
 
+def test_choices_by_gap_where_fractions_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = np.array([0.3, 0.0, 2.0, 1.0, 0.0])
+    monkeypatch.setattr(discrete_noise, "_SLACK", 0.2)
+    seen = np.bincount(discrete_noise.choices_by_gap(gaps, 3_000, rng(3)), minlength=5)
+    law = np.exp(-gaps)
+    assert stats.chisquare(seen, law / law.sum() * 3_000).pvalue > FALSE_ALARM
+
+
+def test_choices_by_gap() -> None:
+    """A law whose gaps are 5 % larger is found out."""
+    gaps = np.array([0.3, 0.0, 2.0, 1.0, 0.0])
+    seen = np.bincount(discrete_noise.choices_by_gap(gaps, DRAWS, rng(4)), minlength=5)
+    law, wrong = (np.exp(-gaps * part) for part in (1, 1.05))
+    assert stats.chisquare(seen, law / law.sum() * DRAWS).pvalue > FALSE_ALARM
+    assert stats.chisquare(seen, wrong / wrong.sum() * DRAWS).pvalue < FALSE_ALARM
+
+
 def test_floats_and_fractions_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every float that stands for a probability is within the stated distance of it."""
     inner = discrete_noise._bernoulli

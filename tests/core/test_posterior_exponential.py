@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -446,6 +447,26 @@ def test_rows_are_drawn_each_from_its_own_law() -> None:
     assert ours.expected_error(x).shape == (2, 3)
     assert ours.probabilities(x).shape == (2, 3, 11)
     np.testing.assert_allclose(ours.probabilities(x).sum(-1), 1)
+
+
+def test_no_rounding_makes_a_candidate_impossible() -> None:
+    """A float in [0, 1) and cumulative sums missed 3,202 candidates that a neighbour could draw."""
+    ours = mechanism("certified", (1.0, 1.0), 500, 2.0)
+    candidates = Posteriors((1.0, 1.0), 500).counts
+    rarest = int(ours.probabilities([[65, 435]]).argmin())
+
+    class Offers(np.random.Generator):
+        """Offers one option alone; of each decision that takes it no bit decides against."""
+
+        def integers(self, low: int, high: int | None = None, size: Any = None, **_: Any) -> Any:
+            return np.full(size, rarest) if size is not None else 0
+
+        def random(self, size: Any = None, **_: Any) -> Any:
+            return np.full(size, 1 - 2.0**-53)
+
+    for counts in ([65, 435], [66, 434]):
+        released = ours._draw(np.array([counts], np.float64), Offers(np.random.PCG64(0)))
+        np.testing.assert_array_equal(released.concentrations - 1, candidates[[rarest]])
 
 
 def test_released_is_the_posterior_of_a_data_set() -> None:
