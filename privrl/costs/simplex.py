@@ -187,8 +187,12 @@ class SimplexCost(InHtml):
             probability_some_below(gamma, alpha=alpha, n=self.n_components, total=self.weight)
             for gamma in gammas.flat
         ]
+        shares = np.reshape(each, gammas.shape)
+        shares = np.where(
+            gammas > 0, np.maximum(shares, 5e-324), shares
+        )  # what underflows is not 0
         with np.errstate(divide="ignore"):
-            return np.minimum(np.log(each).reshape(gammas.shape) + LOG_DELTA, 0.0)
+            return np.minimum(np.log(shares) + LOG_DELTA, 0.0)
 
 
 _PANELS = 32

@@ -93,6 +93,12 @@ def test_delta_has_no_floor() -> None:
     np.testing.assert_allclose(slopes, 171.87 * 0.028, rtol=1e-3)  # as gamma ** (k eta)
 
 
+def test_a_delta_that_underflows_is_not_zero() -> None:
+    """By its theorem it is 1e-523; zero would be below that."""
+    cost = SimplexCost(weight=101.9, eta=0.19, eta_bar=0.39, n_components=3, distance=0.0024)
+    assert 0 < cost.delta(8.0) < 1e-300
+
+
 def test_twenty_components_at_1e_300() -> None:
     cost = SimplexCost(weight=500, eta=0.02, eta_bar=0.114, n_components=20, distance=0.1)
     assert 1 < cost.epsilon(1e-5) < cost.epsilon(1e-300) < 1e4
