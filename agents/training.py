@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from privrl.agents.checkpoints import Checkpoint, CheckpointManager, Record
 from privrl.agents.observer import Transition
 from privrl.agents.tabular import TabularAgent
+from privrl.costs.base import NoPrivacy
+from privrl.costs.relations import ReplaceEpisode
 from privrl.envs.facts import (
     Playable,
     check_steps_alone,
@@ -179,7 +181,11 @@ def _check_plan(agent: TabularAgent, last: int) -> None:
     planned = getattr(agent.sampler, "updates", None)
     if planned is None:
         return
-    due = [start for start in agent.schedule.starts(first + episodes) if start >= first]
+    due = [
+        start
+        for start in agent.schedule.starts(first + episodes)
+        if start >= first and start != agent._unplanned
+    ]
     left = planned - agent.draws
     if len(due) > left:
         raise ValueError(
@@ -490,7 +496,9 @@ def _check_arrival(agent: TabularAgent, env: Playable) -> None:
 
 
 def _check_fit(agent: TabularAgent, env: Any, states: Space[Any], actions: Space[Any]) -> None:
-    check_steps_alone(env)
+    costs = [part.fresh().cost for part in (agent._sampler, agent._rewards)]  # a used one is free
+    paid = [cost.relation for cost in costs if not isinstance(cost, NoPrivacy | None)]
+    check_steps_alone(env, by_episode=all(isinstance(each, ReplaceEpisode) for each in paid))
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
         raise ValueError(
             f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "

@@ -58,6 +58,11 @@ _MIX_PEOPLE = (  # what they return depends on all steps before
     vector.NormalizeReward,
 )
 
+_MIX_STEPS = (  # what they return depends on earlier steps of the episode
+    wrappers.DelayObservation,
+    wrappers.FrameStackObservation,
+)
+
 _OF_WRAPPERS: Final = (  # what decides on states, actions and rewards
     "__getattribute__", "__getattr__", "step", "reset", "unwrapped", "spec", "env",
     "observation_space", "action_space",
@@ -210,13 +215,20 @@ def limits_of(
     return steps, reward_range or _range(env, outcomes)
 
 
-def check_steps_alone(env: Playable) -> None:
-    """Check that no known wrapper lets a step change what later ones show or pay.
+def check_steps_alone(env: Playable, *, by_episode: bool = True) -> None:
+    """Check that no known wrapper lets a step change what is counted of others.
+
+    Parameters
+    ----------
+    env : Env, VectorEnv or TabularMDP
+        With all its wrappers.
+    by_episode : bool
+        Whether the privacy unit is a whole episode, whose steps may change each other.
 
     Raises
     ------
     ValueError
-        If one does: then one person's steps change what is counted of others.
+        If one does: then more changes than is paid for.
     """
     layers: list[Any] = [env]
     while layers:
@@ -227,6 +239,12 @@ def check_steps_alone(env: Playable) -> None:
                 "on all steps before, so one person would change the records of others; leave it "
                 "out, and give public ranges."
             )
+        if isinstance(layer, _MIX_STEPS) and not by_episode:
+            raise ValueError(
+                f"env must not contain {type(layer).__name__} where the privacy unit is a step, "
+                "because one step would change several observations; leave it out, or make the "
+                "agent with relation=ReplaceEpisode(horizon)."
+            )
         if isinstance(layer, gym.Wrapper | VectorWrapper):
             layers.append(layer.env)
         elif hasattr(layer, "envs"):
@@ -234,7 +252,7 @@ def check_steps_alone(env: Playable) -> None:
         else:  # those that live in other processes are made once more
             for make in getattr(layer, "env_fns", ()):
                 with closing(make()) as each:
-                    check_steps_alone(each)
+                    check_steps_alone(each, by_episode=by_episode)
 
 
 def _check_range(reward_range: Range) -> Range:

@@ -10,10 +10,18 @@ import pytest
 from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit, TransformReward
+from gymnasium.wrappers import (
+    DelayObservation,
+    FrameStackObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    TimeLimit,
+    TransformReward,
+)
 from gymnasium.wrappers import vector as side_by_side
 
 from privrl.agents import PSRL
+from privrl.costs import ReplaceEpisode
 from privrl.envs import Ranged, TabularEnv, TabularMDP, numbered, riverswim
 from privrl.envs.facts import (
     WELL_KNOWN,
@@ -369,4 +377,32 @@ def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
             of_numbers.learn(10, env=env)
         with pytest.raises(ValueError, match=told):
             train(of_numbers, env, 10, 0)
+    assert of_numbers.accountant.relation is None
+
+
+def test_a_wrapper_by_which_one_step_shows_in_several_is_for_whole_episodes() -> None:
+    """Of three frames, one changed observation changes three states: 12 squared, and 4 is paid."""
+
+    def frames() -> gym.Env[Any, Any]:
+        return numbered(FrameStackObservation(gym.make("FrozenLake-v1"), 2, padding_type="reset"))
+
+    def late() -> gym.Env[Any, Any]:
+        return DelayObservation(gym.make("FrozenLake-v1"), 2)
+
+    told = "(FrameStack|Delay)Observation where the privacy unit is a step"
+    for make in (frames, late):
+        agent = PSRL.private(make(), epsilon=1.0, episodes=10)
+        for env in (make(), SyncVectorEnv([make])):
+            with pytest.raises(ValueError, match=told):
+                train(agent, env, 10, 0)
+        with pytest.raises(ValueError, match=told):
+            agent.learn(10)
+        assert agent.accountant.relation is None
+        whole = PSRL.private(make(), epsilon=1.0, episodes=10, relation=ReplaceEpisode(100))
+        whole.learn(10, rng=0)
+
+    env = DelayObservation(gym.make("Pendulum-v1"), 2)
+    of_numbers = PSRL.private(env, epsilon=1.0, episodes=10)
+    with pytest.raises(ValueError, match=told):
+        of_numbers.learn(10)
     assert of_numbers.accountant.relation is None
