@@ -170,6 +170,7 @@ class ContinuousAgent:
         self._rng, self._made_in, self._lock = as_rng(rng), this_process(), RLock()
         self._steps: list[tuple[int, FloatArray, int, float, FloatArray, bool]] = []
         self._half_done: str | None = None
+        self._unplanned: int | None = None  # an episode whose draw is made, and whose plan is not
         self._policy: ContinuousPolicy | None = None
         self._choose: _Choose | None = None
         self._random, self._repeats, self._action = True, False, -1
@@ -267,6 +268,9 @@ class ContinuousAgent:
         if self.env is None:
             raise ValueError("env must be given: call learn(env=...).")
         left = self.episodes - self.episodes_done
+        if not left and episodes is None and not self._is_over:
+            self.end()  # an interrupt came in the last episode, or after it
+            return self
         train_continuous(
             self,
             self.env,
@@ -305,20 +309,24 @@ class ContinuousAgent:
             self._check_usable()
             self._ended = True  # no step of the episode before may come after a draw
             if self.schedule.is_due(episode):
-                self._draw()
+                self._draw_and_plan(episode)
             early = 2 * episode < self.episodes and episode % ONLINE.random == 0
             self._random = early or not self._belief.is_solid
             self._repeats = self._belief.far_is_good and episode % 2 == 1
             self._action, self._step, self._ended = -1, 0, False
             self._episode = episode + 1
 
+    @property
+    def _is_over(self) -> bool:
+        return self.draws == self._sampler.updates and self._unplanned is None
+
     def end(self) -> None:
         """Draw and plan once more, after the last planned episode; the episode is over."""
         with self._lock:
             self._check_usable()
             self._ended = True
-            if self.draws < self._sampler.updates:
-                self._draw()
+            if not self._is_over:
+                self._draw_and_plan(self.episodes)
 
     def act(self, state: FloatArray, step: int) -> int:
         """Return the number of the action in a state."""
@@ -415,6 +423,13 @@ class ContinuousAgent:
                 "agent, which is charged again."
             )
 
+    def _draw_and_plan(self, episode: int) -> None:
+        if self._unplanned != episode:  # else planning was interrupted, and the draw is there
+            self._draw()
+            self._unplanned = episode
+        self._replan()
+        self._unplanned = None
+
     def _draw(self) -> None:
         data = self._belief.contributions(self._log(), by_episode=self._by_episode)
         sampler: Any = self._sampler  # its posterior is one of moments
@@ -439,6 +454,8 @@ class ContinuousAgent:
             error.add_note("The budget was charged for this release, and it is lost.")
             raise
         self._half_done = None  # planning is free, and an interrupt leaves the plan before
+
+    def _replan(self) -> None:
         if self._belief.batches > 1:
             worth = self._belief.worth(discount=ONLINE.discount, horizon=self.horizon)
             self._policy = ContinuousPolicy(
@@ -523,7 +540,7 @@ def train_continuous(
             "checkpoint must be None for the agent that learns without bins; leave out "
             "--checkpoint-every, or pass --bins."
         )
-    check_steps_alone(env)
+    check_steps_alone(env, by_episode=agent._by_episode)
     states, n = (agent.schema.n_state,), getattr(env.action_space, "n", None)
     if env.observation_space.shape != states or n != agent.schema.n_actions:
         raise ValueError(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl.accounting.journal import KeepsJournal
-from privrl.accounting.targets import Target
+from privrl.accounting.targets import ApproxDP, Target
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.costs.base import BatchCost, Cost
@@ -100,6 +100,8 @@ class TabularSetup:
             check_schedule("schedule", self.schedule)
         if self.accountant is not None:
             check_is("accountant", self.accountant, KeepsJournal, hint="RdpAccountant() is one")
+            if isinstance(self.target, ApproxDP):  # at whose delta a policy states its cost
+                self.accountant.unlimited().epsilon(self.target.delta)
         if self.support is not None:
             self._check_support(self.support)
         if self.known_rows is not None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, RenyiDP
+from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP
 from privrl.agents.checkpoints import Checkpointed, Draws, noise_of
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.schedules import EveryEpisode, Schedule, schedule_named
@@ -67,7 +67,7 @@ class TabularAgent(Checkpointed, ABC):
         "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "_policy",
         "episodes_done",
     )  # fmt: skip
-    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
+    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed", "_unplanned")
     schedule: Schedule = fixed()
 
     # Facts about the class for the command line, sweeps and figures.
@@ -106,6 +106,7 @@ class TabularAgent(Checkpointed, ABC):
         self._noise = noise_of(self._rng)
         self._entered: Draws | None = None
         self._half_done: str | None = None  # an operation that did not finish
+        self._unplanned: int | None = None  # an episode whose draw is made, and whose plan is not
         self.episodes_done = 0
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # for this array
@@ -300,7 +301,16 @@ class TabularAgent(Checkpointed, ABC):
             self._count_steps()
         if not due:
             self._between_draws(episode)
-            return
+        else:
+            if self._unplanned != episode:  # else planning was interrupted, and the draw is there
+                self._draw()
+                self._unplanned = episode
+            assert self._released is not None
+            with np.errstate(all="ignore"):  # as the draw: a plan that raised would lose it
+                self._follow(self._plan(*self._released))
+            self._unplanned = None
+
+    def _draw(self) -> None:
         new = self._new
         counts = new.transitions.filled if takes_cells(self._sampler) else new.counts
         updates: list[tuple[Sampler, FloatArray | Cells]]
@@ -318,8 +328,6 @@ class TabularAgent(Checkpointed, ABC):
         self._draws += 1
         self._released, self._policy = (transition, reward), None
         self._half_done = None
-        with np.errstate(all="ignore"):  # as the draw: a plan that raised would lose it
-            self._follow(self._plan(transition, reward))
 
     def _will_pay(self, cost: Cost | None) -> None:
         """Record the cost of a draw before it is charged.
@@ -431,7 +439,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
     if not agent._paid or agent.batch_shape:
         return None
     target = agent._target or agent.accountant.budget
-    delta = target.delta if isinstance(target, ApproxDP) else DEFAULT_DELTA
+    delta = getattr(target, "delta", None) or DEFAULT_DELTA  # of a budget of the ledger, too
     own = agent.accountant.unlimited()
     _charge_all(own, agent._paid)
     epsilon = float(own.epsilon(delta))

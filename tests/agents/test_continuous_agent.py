@@ -6,6 +6,7 @@ import math
 import pickle
 import time
 from dataclasses import replace
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -413,6 +414,30 @@ def test_an_interrupt_after_the_charge_says_what_is_lost(monkeypatch: pytest.Mon
             agent.begin_episode(draws[0])
     agent.end()
     assert agent.policy.statement is not None
+
+
+def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draw of the same episode was made again, so one was missing at the end."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    agent = made()
+    draws = [each for each in agent.schedule.starts(agent.episodes) if each > 0]
+    agent.begin_episode(0)
+    for when in (draws[0], agent.episodes):
+        start = agent.end if when == agent.episodes else partial(agent.begin_episode, when)
+        before = agent.draws
+        with monkeypatch.context() as patch:
+            patch.setattr(ContinuousAgent, "_replan", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                start()
+        start()
+        assert agent.draws == before + 1
+    learner = PSRL.private(gym.make("Pendulum-v1"), epsilon=1.0, episodes=3, rng=0)
+    learner.learn(2, rng=0)
+    learner.begin_episode(2)  # an interrupt comes in the last episode
+    assert learner.learn()._is_over
 
 
 def test_what_an_episode_is_cannot_be_assigned() -> None:

@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import agent_of
 
+from privrl.accounting.ledger import Budget, Ledger
+from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import RenyiDP
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -418,8 +420,9 @@ def test_samplers_are_checked_by_what_they_cost_when_fresh() -> None:
         used = make("rewards")
         short = make("transitions", relation=ReplaceEpisode(2))
         for sampler in (used, short):
+            accountant = RdpAccountant()
             for _ in range(2):
-                draw(RdpAccountant(), [(sampler, np.zeros((S, A, S)))], rng())
+                draw(accountant, [(sampler, np.zeros((S, A, S)))], rng())
             assert sampler.cost is None
         rewards = KnownRewards(np.zeros((S, A)))
         with pytest.raises(ValueError, match="sampler must be made for the relation's table"):
@@ -798,3 +801,40 @@ def test_a_record_enters_one_draw(kind: str, how: str) -> None:
         assert counts.sum() == paid.sum() == 1
         assert counts[record.state, record.action, record.next_state] == 1
         assert paid[record.state, record.action, 0] == 1
+
+
+def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draw of the same episode was made again, so the last planned one was refused."""
+    mdp = riverswim()
+    agent = PSRL.private(mdp, epsilon=1.0, episodes=60)
+    inner, calls = type(agent)._plan, []
+
+    def plan(self: Any, *released: Any) -> Any:
+        calls.append(released)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return inner(self, *released)
+
+    monkeypatch.setattr(type(agent), "_plan", plan)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(rng=1)
+    assert agent.draws == 3
+    assert agent.learn(rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined]
+    assert len(calls) == agent.draws + 1
+
+
+def test_a_delta_that_no_policy_could_state_is_refused_before_anything_is_drawn() -> None:
+    """The budget was spent, and to_policy always raised."""
+    accountant = PldAccountant(budget=ApproxDP(5, 1e-11))
+    with pytest.raises(ValueError, match="delta must be at least 1e-12"):
+        PSRL.private(riverswim(), target=ApproxDP(1, 1e-13), episodes=50, accountant=accountant)
+
+
+def test_a_policy_states_its_cost_at_the_delta_of_a_ledger_s_budget(tmp_path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("wards", Budget(30.0, 1e-7))
+    agent = learner(sampler=noisy("transitions"), accountant=ledger.accountant("wards"))
+    agent.begin_episode(0)
+    guarantee = agent.to_policy().guarantee
+    assert guarantee is not None
+    assert guarantee["delta"] == 1e-7
