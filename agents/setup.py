@@ -101,7 +101,8 @@ class TabularSetup:
         if self.accountant is not None:
             check_is("accountant", self.accountant, KeepsJournal, hint="RdpAccountant() is one")
             if isinstance(self.target, ApproxDP):  # at whose delta a policy states its cost
-                self.accountant.unlimited().epsilon(self.target.delta)
+                with np.errstate(all="ignore"):
+                    self.accountant.unlimited().epsilon(self.target.delta)
         if self.support is not None:
             self._check_support(self.support)
         if self.known_rows is not None:
