@@ -58,14 +58,14 @@ def chance_filled(
     spike, slab = _densities()
     slab = slab / np.log(1 + max(float(noisy.max(initial=0)), 4.0))  # up to the largest count
     overall = _weights(seen.sum(axis=0, keepdims=True), spike, slab, 0.5, 0.1)
-    weight = np.tile(overall, (n_classes, 1))
-    some = seen.any(axis=1)
-    weight[some] = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
+    some = seen.any(axis=1)  # of many classes, few have cells
+    weight = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
     chance = weight * slab / (weight * slab + (1 - weight) * spike)
     chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # no positive counts
     chance[:, -1] = 1
-    table: FloatArray = chance.astype(np.float32)
-    return table.reshape(-1)[bins]
+    table = np.empty(seen.shape, np.float32)
+    table[some] = chance
+    return table.reshape(-1).take(bins)
 
 
 @lru_cache
