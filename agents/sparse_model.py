@@ -58,14 +58,14 @@ def chance_filled(
     spike, slab = _densities()
     slab = slab / np.log(1 + max(float(noisy.max(initial=0)), 4.0))  # up to the largest count
     overall = _weights(seen.sum(axis=0, keepdims=True), spike, slab, 0.5, 0.1)
-    weight = np.tile(overall, (n_classes, 1))
-    some = seen.any(axis=1)
-    weight[some] = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
+    some = seen.any(axis=1)  # of many classes, few have cells
+    weight = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
     chance = weight * slab / (weight * slab + (1 - weight) * spike)
     chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # no positive counts
     chance[:, -1] = 1
-    table: FloatArray = chance.astype(np.float32)
-    return table.reshape(-1)[bins]
+    table = np.empty(seen.shape, np.float32)
+    table[some] = chance
+    return table.reshape(-1).take(bins)
 
 
 @lru_cache
@@ -130,6 +130,9 @@ _STEP: Final = 0.25  # nats, of its bins
 _SPREAD: Final = 0.1  # standard error of a mean of one reward, as a fraction of the reward range
 
 
+_Matrix = tuple[FloatArray, IntArray, IntArray]  # entries, their columns, and where rows begin
+
+
 class SparseModel:
     """A posterior over the transitions and rewards of several runs, from one release.
 
@@ -166,7 +169,7 @@ class SparseModel:
         assert isinstance(paid, NoisyPosterior)  # the agent has checked it
         runs, n_states, n_actions, _ = paid.counts.shape
         self._shape = n_actions, runs, n_states
-        self._horizon, self._grid = horizon, reward.grid
+        self._horizon, self._grid, self._range = horizon, reward.grid, np.ptp(reward.grid)
         self._exact = isinstance(transition, NoisyPosterior) and not transition.deviation.any()
         near = Neighbours(bins) if bins and not self._exact else None
         self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
@@ -283,7 +286,7 @@ class SparseModel:
         beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
         free = optimist & (total <= 0) & ~paid
         # Break ties at random.
-        reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
+        reward += np.where(free, 0.0, 1e-7 * self._range * rng.random(self._shape))
         matrix = self._matrix(weight, lost, total + lost, beyond)
         turns = self._turns(rng)
         policy = self._best([matrix], reward, free, None if search else turns)
@@ -305,7 +308,7 @@ class SparseModel:
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
         unknown = empty > np.log(1 - _KNOWN)  # all cells of the row together
         of_unknown, lost = self._of_cells(unknown), unknown.astype(np.float64)
-        worst = np.full(self._shape, self._n_columns - 1)
+        worst = np.full(self._shape, self._shape[1] * (self._shape[2] + 1) + 1)  # the last column
         matrices, rewards = [], []
         for least, least_paid in ((_LIKELY, _LIKELY), (_SURE, _KNOWN)):
             counted = likely & (self._chance > least)
@@ -370,7 +373,7 @@ class SparseModel:
         part = (mean - self._grid[0]) / step % 1
         variance = np.maximum(variance - part * (1 - part) * step**2, 0.0)
         error = np.sqrt(
-            variance / np.maximum(number, 1) + (_SPREAD * np.ptp(self._grid) / (number + 1)) ** 2
+            variance / np.maximum(number, 1) + (_SPREAD * self._range / (number + 1)) ** 2
         )
         return mean, error, number
 
@@ -395,22 +398,15 @@ class SparseModel:
         lucky = optimist | (rng.random(self._shape) * (several + 1) < 1)
         return np.where(paid, sampled, np.where(lucky, high, like)), paid
 
-    @property
-    def _n_columns(self) -> int:
-        _, runs, n_states = self._shape
-        return runs * n_states + runs + 2
-
     def _matrix(
         self, weight: FloatArray, lost: FloatArray, total: FloatArray, beyond: IntArray
-    ) -> "sparse.csr_array":
+    ) -> _Matrix:
         entries = np.empty(len(self._columns))
         entries[self._is_cell], entries[self._beyond] = weight, lost.ravel()
         entries /= np.repeat(total.ravel(), self._lengths)
         columns = self._columns.copy()
         columns[self._beyond] = beyond.ravel()
-        pointers = np.append(self._starts, len(columns))
-        shape = len(self._starts), self._n_columns
-        return sparse.csr_array((entries, columns, pointers), shape=shape)
+        return entries, columns, np.append(self._starts, len(columns))
 
     def _turns(self, rng: np.random.Generator) -> BoolArray:
         """Return the steps at which a state postpones free actions, shape (H, R * S).
@@ -426,7 +422,7 @@ class SparseModel:
 
     def _best(
         self,
-        matrices: "Sequence[sparse.csr_array]",
+        matrices: Sequence[_Matrix],
         reward: FloatArray,
         free: BoolArray | None = None,
         put_off: BoolArray | None = None,
@@ -449,7 +445,7 @@ class SparseModel:
 
 
 def _by_products(
-    matrices: "Sequence[sparse.csr_array]",
+    matrices: Sequence[_Matrix],
     reward: FloatArray,
     postponed: tuple[BoolArray, BoolArray] | None,
     perhaps: BoolArray,
@@ -461,7 +457,7 @@ def _by_products(
 
     Parameters
     ----------
-    matrices : sequence of csr_array, shape (A * places, columns)
+    matrices : sequence of _Matrix, with A * places rows
         Chances of the columns of a `SparseModel`; each row takes its worst value.
     reward : array, shape (A, places)
         Expected rewards.
@@ -476,12 +472,13 @@ def _by_products(
     """
     (n_actions, places), horizon = reward.shape, len(worst)
     policy = np.empty((horizon, places), np.intp)
-    worth, best = np.zeros(matrices[0].shape[1]), np.zeros(perhaps.shape)
+    worth, best = np.zeros(places + len(perhaps) + 2), np.zeros(perhaps.shape)
+    tables = [sparse.csr_array(each, shape=(reward.size, len(worth))) for each in matrices]
     value, best_of_all = worth[:places], worth[places + 1 : -1]
     at_once = max(1, _COMPARED // reward.size)  # steps per comparison
     block = np.empty((at_once, n_actions, places))
     for step in reversed(range(horizon)):
-        ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
+        ahead = reduce(np.minimum, (table @ worth for table in tables))
         candidates = block[step % at_once]
         np.add(ahead.reshape(n_actions, places), reward, out=candidates)
         if postponed is not None:

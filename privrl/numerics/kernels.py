@@ -463,13 +463,14 @@ def induced(
     policy = np.empty((len(worst), reward.shape[1]), np.int64)
     never = np.zeros(reward.shape, np.bool_), np.zeros(policy.shape, np.bool_)
     free, put_off = never if postponed is None else postponed
-    entries = np.concatenate([matrix.data for matrix in matrices])
-    columns = np.concatenate([matrix.indices for matrix in matrices]).astype(np.int64)
-    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+    entries = np.concatenate([each for each, _, _ in matrices])
+    columns = np.concatenate([each for _, each, _ in matrices], dtype=np.int64)
+    lengths = np.concatenate([np.diff(each) for _, _, each in matrices])
     pointers = np.append(0, np.cumsum(lengths, dtype=np.int64))
     given: Any = (reward, free, put_off, perhaps, worst)
     tables = (np.require(each, None, ["C", "W"]) for each in given)
-    rest: Any = (*tables, discount, np.zeros(matrices[0].shape[1]), policy)
+    worth = np.zeros(reward.shape[1] + len(perhaps) + 2)
+    rest: Any = (*tables, discount, worth, policy)
     _back(entries, columns, pointers, *rest)
     return policy
 

@@ -163,7 +163,8 @@ def test_sparse_plans_are_the_same(number: int, postpones: bool, least: float) -
     columns = runs * states + runs + 2
     filled = rng.random((number, actions * runs * states, columns)) < rng.random(columns) ** 4
     tables = np.where(filled, rng.random(filled.shape), 0.0) + 1e-3 * np.eye(*filled.shape[1:])
-    matrices = [sparse.csr_array(table / table.sum(axis=1, keepdims=True)) for table in tables]
+    rows = [sparse.csr_array(table / table.sum(axis=1, keepdims=True)) for table in tables]
+    matrices = [(each.data, each.indices, each.indptr) for each in rows]
     reward = rng.integers(-2, 4, (actions, runs * states)) / 3
     postponed = (rng.random(reward.shape) < 0.3, rng.random((horizon, runs * states)) < 0.5)
     perhaps, worst = rng.random((runs, states)) < 0.5, least * np.arange(horizon, 0, -1)
