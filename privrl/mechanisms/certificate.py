@@ -178,7 +178,7 @@ class Certificate:
         In the second half the pairs, which are given in ascending order, are reversed.
         """
         dots = np.zeros((2, len(pairs), n_bins + 1))
-        for some, outputs in self._mechanism.parts(pairs, self.pure_epsilon / (4 * n_bins)):
+        for some, outputs in self._mechanism.parts(pairs, self.pure_epsilon / (2.5 * n_bins)):
             dots[:, np.searchsorted(pairs, some)] = self._connected(some, outputs, n_bins)
         return dots.reshape(-1, n_bins + 1)
 
@@ -196,8 +196,8 @@ class Certificate:
         logs *= n_bins / (2 * self.pure_epsilon)
         p, q = binned(logs, probs, taken, n_bins)
         last = logs[taken[:, 0], -1] - logs[taken[:, 1], -1] + n_bins / 2
-        # Half a bin is what the losses of the outputs not looked at differ by.
-        wide = np.clip((last - 0.25).astype(np.intp), 0, n_bins - 2)
+        # Losses of the outputs not looked at are within .4 bins of the last one.
+        wide = np.clip((last - 0.5).astype(np.intp), 0, n_bins - 2)
         p_far, q_far = far[taken.T]
         return (
             self._moved(p, q, wide, p_far, q_far),

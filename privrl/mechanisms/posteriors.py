@@ -136,15 +136,15 @@ class Posteriors:
     def near(self, rows: IntArray, most: float) -> BoolArray:
         """Return which candidates are near some of these, shape (n_candidates,).
 
-        From each of ``rows`` to each that is not near, ``-log(1 - H^2)`` is more than ``most``:
-        one cell alone makes it so. (No cell takes from it, for log Γ is convex.)
+        From each of ``rows`` to each that is not near, ``-log(1 - H^2)`` is more than ``most``: so
+        is even the sum of the least that each cell adds. (None takes from it: log Γ is convex.)
         """
-        near = np.ones(len(self.counts), np.bool)
+        least = np.zeros(len(self.counts))
         for counts, cell in zip(self.counts.T, self._cells, strict=True):
             here = np.unique(counts[rows])[:, None]
             apart = (cell[2 * here] + cell[::2]) / 2 - cell[here + np.arange(self.n + 1)]
-            near &= (apart <= most).any(axis=0)[counts]
-        return near
+            least += apart.min(axis=0)[counts]
+        return least <= most
 
     @cached_property
     def scattered(self) -> IntArray:
@@ -290,7 +290,7 @@ class ExponentialLaw:
     def parts(self, pairs: IntArray, spread: float) -> Iterator[tuple[IntArray, Outputs]]:
         """Yield pairs that are near each other, and the outputs that are not far from all of them.
 
-        Where ``1 - H^2`` is at most ``spread / 2 c``, so is ``1 - H``.
+        Where ``c (1 - H)`` is at most ``spread``, their logarithms are no farther apart.
         """
         tiles = self.posteriors.tiles[pairs]
         pairs = pairs[tiles.argsort(kind="stable")]
@@ -299,8 +299,8 @@ class ExponentialLaw:
             for start in range(0, len(tile), most):
                 some = tile[start : start + most]
                 rows = np.unique(self.pairs[some])
-                change = 2 * float(self.coefficients[rows].max())
-                near = self.posteriors.near(rows, max(0.0, math.log(change / spread)))
+                left = min(spread / float(self.coefficients[rows].max()), 1.0)  # of 1 - H
+                near = self.posteriors.near(rows, -math.log(left * (2 - left)))
                 far, scattered = np.flatnonzero(~near)[:1], self.posteriors.scattered
                 yield some, np.append(scattered[near[scattered]], far) if far.size else ALL
 
