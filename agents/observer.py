@@ -21,6 +21,7 @@ from privrl.envs.support import Support
 from privrl.files.fixed import fixed
 from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_is, plain_array
+from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -293,7 +294,7 @@ class Observer:
         if ends is not None:
             following = np.where(ends, self.n_states, columns)
         encoded = self._rewards.encode_counts(floats, reward, following, self._rng)
-        _check_units(encoded, floats.sum(axis=-1))
+        _check_units(encoded, row_sums(floats)[..., 0])
         if ends is not None:
             over = floats[..., ends].sum(axis=-1, keepdims=True)
             floats = np.concatenate([np.where(ends, 0.0, floats), over], axis=-1)
