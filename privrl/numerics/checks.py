@@ -102,14 +102,24 @@ def plain_array(name: str, values: object) -> NDArray[Any]:
     """Return an argument as a plain NumPy array, so that checks see all its values.
 
     Masked arrays are refused, also inside lists: comparisons skip masked entries, so checks would
-    miss values that the computation uses.
+    miss values that the computation uses. What cannot be converted is refused without the error
+    of whoever tried, which may show an entry: Arrow's show texts.
     """
     if _is_masked(values):
         raise ValueError(
             f"{name} must be a plain array, got a masked array; leave out the masked entries, or "
             "fill them."
         )
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # the error below is raised outside, so that it is no context of it
+    raise ValueError(
+        f"{name} must be an array, or rows of one length, got {type(values).__name__}, which NumPy "
+        "cannot convert."
+    )
 
 
 def plain_float(name: str, value: Any) -> float:
