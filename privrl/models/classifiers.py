@@ -141,11 +141,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         predicted = self.predict(X)
         try:
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-        except (TypeError, ValueError):
-            raise ValueError(
-                "y must hold a class for each record of X, of the type of classes_, and "
-                "sample_weight a number for each."
-            ) from None
+        except MemoryError:
+            raise
+        except Exception:
+            pass  # which may show a class, also as a context
+        raise ValueError(
+            "y must hold a class for each record of X, of the type of classes_, and sample_weight "
+            "a number for each."
+        )
 
     @abstractmethod
     def _scores(self, X: Any) -> FloatArray:

@@ -283,7 +283,39 @@ def test_no_error_shows_a_class_that_is_learned(kind: Any, secret: Any) -> None:
         kind(bounds=(-5, 5), epsilon=1).fit(X, classes)
     assert "zebra" not in repr(stop.value)
     assert "77123" not in repr(stop.value)
-    assert stop.value.__suppress_context__ or stop.value.__context__ is None
+    assert stop.value.__context__ is None
+
+
+@LEAKS
+@pytest.mark.parametrize(
+    "y",
+    [
+        [b"SECRET", b"other"],
+        np.array([b"SECRET", b"other"]),
+        pd.Series(["SECRET", None], dtype="string"),
+        pd.Series([1, None], dtype="Int64"),
+        ["SECRET", None],
+        ["SECRET", 0.5],
+        [1.0, float("nan")],
+        [[1], ["SECRET"]],
+    ],
+    ids=str,
+)
+def test_what_is_no_class_is_refused_where_classes_are_learned(y: Any) -> None:
+    """These were errors of sklearn's and NumPy's: raw ones, of other types."""
+    X = [[0], [1]]
+    with pytest.raises(ValueError, match="y must hold") as stop:
+        PrivateNaiveBayes([2], epsilon=1).fit(X, y)
+    assert "SECRET" not in str(stop.value)
+    assert (stop.value.__cause__, stop.value.__context__) == (None, None)
+
+
+@LEAKS
+@pytest.mark.parametrize("make", [list, pd.Series])
+def test_learned_classes_are_read_each_by_itself(make: Any) -> None:
+    """One text among them made texts of all others."""
+    model = PrivateNaiveBayes([2], epsilon=1).fit([[0], [1]] * 2, make([7, "b", 1.0, "a"]))
+    assert model.classes_.tolist() == [1, 7, "a", "b"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -293,7 +325,7 @@ def test_no_error_of_a_score_shows_a_class(kind: Any) -> None:
     assert 0 <= model.score(X, y) <= 1
     with pytest.raises(ValueError, match="y must hold a class for each") as stop:
         model.score(X, np.where(y, "zebra", "a"))
-    assert stop.value.__suppress_context__
+    assert stop.value.__context__ is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from fractions import Fraction
 from importlib import import_module
 from numbers import Integral
 from pathlib import Path
+from traceback import format_exception
 from unittest.mock import patch
 
 import numpy as np
@@ -27,6 +28,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.targets import RenyiDP
+from privrl.continuous import ContinuousLog, ContinuousSchema, Number
 from privrl.data.csv_files import csv_columns
 from privrl.data.logs import LogSchema, read_log
 from privrl.data.records import read_records
@@ -313,6 +315,35 @@ def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
     with pytest.raises(ValueError, match=CELL) as caught:
         Categories(("a", "b")).encode(NO_UTF8[container](no_utf8()))
     assert caught.value.__context__ is None
+
+
+ARRAYS = {
+    "person": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "person": y}),
+    "state": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "state": y}),
+    "X": lambda y: fitted_by().predict(y),
+    "y must hold a class": lambda y: fitted_by().score(STEPS["state"], y),
+    "y must hold classes": lambda y: PrivateNaiveBayes([2], epsilon=1).fit(STEPS["state"], y),
+}
+LOG = ContinuousSchema(
+    state={"x": Number(low=0, high=1)}, action={"a": Number(low=0, high=1, levels=2)}
+)
+STEPS = dict.fromkeys(("state", "action", "next_state"), [[0], [1], [0]]) | {"person": [0, 1, 2]}
+
+
+def fitted_by():
+    return PrivateNaiveBayes([2], classes=["a", "b"], epsilon=1).fit([[0], [1]], ["a", "b"])
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.filterwarnings("ignore::privrl.models.classifiers.ClassesLeakWarning")
+@pytest.mark.parametrize("container", NO_UTF8)
+@pytest.mark.parametrize("argument", ARRAYS)
+def test_no_error_of_an_array_shows_bytes_that_are_no_text(argument, container):
+    """NumPy cannot convert them, and the error of Arrow's, which has the text, went through."""
+    with pytest.raises(ValueError, match=argument) as caught:
+        ARRAYS[argument](NO_UTF8[container](no_utf8()))
+    assert "SECRET" not in "".join(format_exception(caught.value))
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
 @pytest.mark.needs("pyarrow")
