@@ -123,11 +123,17 @@ def plain_array(name: str, values: object) -> NDArray[Any]:
 
 
 def plain_float(name: str, value: Any) -> float:
-    """Return a number as a float; what is masked would become NaN with a warning, and is refused.
+    """Return a number as a float; the error for anything else, or what is masked, shows none.
 
-    Other errors are those of ``float``, and may show the value.
+    What is masked would become NaN with a warning.
     """
-    return float(plain_array(name, value) if isinstance(value, np.ndarray) else value)
+    try:
+        return float(plain_array(name, value) if isinstance(value, np.ndarray) else value)
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # as in plain_array
+    raise ValueError(f"{name} must be a number, got {type(value).__name__}.")
 
 
 def _is_masked(values: object) -> bool:
@@ -176,8 +182,10 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
             raise TypeError
         with np.errstate(all="ignore"):  # of longer floats, which a warning would tell
             return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass  # without the cause, which may show a value
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # as in plain_array
     raise ValueError(
         f"{name} must be an array of numbers, got {kind}; rows must be of one length, "
         "without masked entries, complex numbers, Booleans, dates or texts."
