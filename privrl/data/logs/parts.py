@@ -9,6 +9,7 @@ pandas sort and find equal ones among whole numbers only: pandas' tables of obje
 entries how they compare one.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,6 +39,7 @@ NO_NAME: Final[Key] = ("none", False)
 """Of an entry that is there and can be no name."""
 
 _TRUTH: dict[Key, str] = {("whole number", 1): "true", ("whole number", 0): "false"}
+_FLAGS: Final = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +135,20 @@ def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: i
         return place
 
     return np.array([*map(found, keys), missing], np.intp)[at]
+
+
+def flags_in(part: Part) -> FloatArray:
+    """Return 1 or 0 for each row: truth values, or numbers; NaN for something else.
+
+    A missing flag is not set.
+    """
+    codes = texts_in(part, _flag, missing=0, unknown=-1)
+    return np.where(codes >= 0, codes, np.nan)
+
+
+def _flag(text: str) -> int:
+    number = number_in(_FLAGS.get(text.strip().lower(), text))
+    return -1 if math.isnan(number) else int(number != 0)
 
 
 class Names:
