@@ -121,6 +121,44 @@ def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -
         said = model.to_dict()
         assert not said["shareable"]
         assert said["because"].startswith("its classes were read from the private records")
+        assert said["caveats"] == list(model.guarantee["caveats"])
+    # As files were before there was the caveat.
+    older = {name: each for name, each in said.items() if name != "caveats"}
+    assert load(older, tmp_path).to_dict() == said
+    for change in ({"caveats": said["caveats"] * 2}, {"because": "", "shareable": True}):
+        with pytest.raises(ValueError, match=r"caveats must be|shareable must be"):
+            load(said | change, tmp_path)
+
+
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
+def test_learned_classes_are_a_caveat_wherever_they_were_learned(kind: Any, tmp_path: Any) -> None:
+    """A guarantee in memory had none, nor the file of a seeded fit that was read and saved."""
+    X, y = records()
+    model = fitted(kind(bounds=(-5, 5), epsilon=1, random_state=1).fit(X, y))
+    (caveat,) = model.guarantee["caveats"]
+    assert caveat.startswith("its classes were read from the private records")
+    for each in (copy(model), loaded(model, tmp_path), loaded(loaded(model, tmp_path), tmp_path)):
+        assert each.guarantee == model.guarantee
+        assert each.to_dict() == model.to_dict()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_candidate_that_learns_classes_is_refused(kind: Any) -> None:
+    """Nobody saw the warning: a selection shows none of its trials."""
+    X, y = records(300, 2)
+
+    def candidate(trial: Any) -> Any:
+        model = kind(bounds=(-5, 5), target=trial.part(0.9))
+        return model.fit(X, y, accountant=trial.accountant), 0.0
+
+    with pytest.raises(ValueError, match="classes must be given in a candidate"):
+        select_private({"a": candidate}, target=ApproxDP(1, 1e-5), trials=1)
+
+
+def load(said: dict[str, Any], tmp_path: Path) -> Any:
+    (tmp_path / "changed.json").write_text(json.dumps(said))
+    return load_classifier(tmp_path / "changed.json")
 
 
 def loaded(model: Any, tmp_path: Path) -> Any:
