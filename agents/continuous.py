@@ -578,7 +578,7 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
         after, reward, terminated, truncated, _ = env.step(action)
         try:
             paid = plain_float("reward", reward)
-        except (TypeError, ValueError, OverflowError):  # which would show it
+        except ValueError:
             raise ValueError(
                 "env must pay numbers, and a reward is none; check its step."
             ) from None

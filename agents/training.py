@@ -288,7 +288,7 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
             following = int(_unmasked(following)) - first_state
             paid = plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):
-            raise _no_state(env, env.observation_space) from None
+            following = -1
         if not 0 <= following < n_states:
             raise _no_state(env, env.observation_space)
         observe(_seen((state, action, paid, following, terminated)))

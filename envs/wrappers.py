@@ -231,7 +231,7 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
         """
         try:
             number = plain_float("reward", reward)
-        except (TypeError, ValueError, OverflowError):  # which would show it
+        except ValueError:
             raise ValueError(
                 f"env must pay numbers, and a reward of {self.env} is none; check its step."
             ) from None

@@ -2,9 +2,10 @@
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
-from privrl.data.schema.entries import exact_of, key_of
+from privrl.data.logs.parts import flags_in, numbers_in, part_of
+from privrl.data.schema.entries import exact_of, key_of, objects
 from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
 from privrl.numerics.checks import check_is, check_numbers, plain_array
@@ -224,9 +226,11 @@ class ContinuousLog(FixedArrays):
 
         Notes
         -----
-        A person with an episode that does not fit (arrays of other shapes or of no numbers) is left
-        out altogether, without a message. An end before the last step is one of that step alone, as
-        in a file: else a replaced step would change all others.
+        Lists and arrays of objects are read entry by entry, as files are: an entry that is no
+        number, or no flag, leaves out the steps that it belongs to. A person with an episode that
+        does not fit (lists of other lengths, arrays of other shapes or types) is left out
+        altogether, without a message. An end before the last step is one of that step alone: else a
+        replaced step would change all others.
         """
         check_is("schema", schema, ContinuousSchema)
         return cls._of_episodes(episodes, schema, person, (np.zeros(1), np.zeros(1)))
@@ -373,16 +377,47 @@ def _steps(
             if schema.reward is not None:
                 steps["reward"] = _rows(episode.rewards, 1)[:, 0]
             if schema.terminates:
-                over = plain_array("terminations", episode.terminations)
-                if over.dtype.kind != "b":
-                    return None
-                steps["terminated"] = over.astype(np.float64)
+                over = _table(episode.terminations, 1)[:, 0]
+                steps["terminated"] = flags_in(part_of(over, "terminations"))
     except Exception:  # whatever an episode holds, no other person is to notice
         return None
     return steps if {len(each) for each in steps.values()} == {len(seen) - 1} else None
 
 
 def _rows(values: Any, width: int) -> FloatArray:
-    """Return numbers as rows; a ValueError for something else."""
-    table = check_numbers("values", values)
-    return table.reshape(len(table), width)
+    """Return the numbers of each step as a row; a ValueError for an array that holds none."""
+    table = _table(values, width)
+    return numbers_in(part_of(table.ravel(), "values")).reshape(table.shape)
+
+
+def _table(values: Any, width: int) -> NDArray[Any]:
+    """Return what each step holds as a row, shape (n, width).
+
+    The type and shape of an array are those of all steps. A list has none: NumPy infers them from
+    all steps, so that one of them would decide how all others are read, or whether.
+    """
+    if hasattr(values, "__array__"):
+        values = plain_array("values", values)
+        if not values.dtype.hasobject:
+            return values.reshape(len(values), width)
+    size = len(values) * width
+    rows = chain.from_iterable(_row(step, width) for step in values)
+    return objects(rows, size).reshape(-1, width)
+
+
+def _row(step: Any, width: int) -> Sequence[Any]:
+    """Return the entries of a step of a list; where they are not as many, what is no entry."""
+    try:
+        row = _entries(step)
+    except Exception:  # whatever a step holds, no other one is to notice
+        row = []
+    return row if len(row) == width else [()] * width
+
+
+def _entries(step: Any) -> list[Any]:
+    """Return the entries of nested lists and arrays, in order."""
+    if isinstance(step, list | tuple):
+        return [entry for each in step for entry in _entries(each)]
+    if hasattr(step, "__array__"):
+        return plain_array("step", step).ravel().tolist()
+    return [step]

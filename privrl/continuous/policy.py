@@ -13,7 +13,7 @@ from privrl.continuous.files import TABLES, Saved
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.schema import ContinuousSchema, Number
 from privrl.files.chosen import made_of
-from privrl.numerics.checks import check_between, check_is
+from privrl.numerics.checks import as_floats, check_between, check_is
 from privrl.numerics.typing import FloatArray, IntArray
 
 _HORIZON: Final = 2000
@@ -73,7 +73,7 @@ class ContinuousPolicy(Saved):
         ``schema.levels[number]`` is the action's value. Of one state, shape (n_state,), it is one
         number.
         """
-        states = self.schema.inside(np.atleast_2d(np.asarray(state, np.float64)))
+        states = self.schema.inside(np.atleast_2d(as_floats("state", state)))
         if self.kind == "grid":
             index, weight = planning.Grid.of(self.schema, self.core).corners(states, {})
             worth = np.einsum("nk,nka->na", weight, self.worth[index])

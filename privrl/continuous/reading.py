@@ -1,9 +1,8 @@
 """Logs of continuous states from files and data frames."""
 
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,10 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.partitions import AnyLog, PartitionedContinuousLog
 from privrl.continuous.schema import Choice, Column, ContinuousSchema
 from privrl.data.logs.partitions import shuffled
-from privrl.data.logs.parts import Names, Part, numbers_in, texts_in
+from privrl.data.logs.parts import Names, flags_in, numbers_in, texts_in
 from privrl.data.logs.sources import Parts, parts_of
-from privrl.data.schema.texts import number_in
 from privrl.numerics.checks import check_is
 from privrl.numerics.typing import FloatArray
-
-_TRUTH: Final = {"true": "1", "false": "0"}
 
 
 def read_continuous_log(
@@ -88,7 +84,7 @@ def _log_of(
                     values = whose[role].numbers(part).astype(np.float64)
                     values = np.where(values < 0, np.nan, values)
                 else:
-                    values = _flags(part) if role == "terminated" else numbers_in(part)
+                    values = flags_in(part) if role == "terminated" else numbers_in(part)
                 found.setdefault(role, []).append(values)
             for name, column in columns.items():
                 is_choice = isinstance(column, Choice)
@@ -102,20 +98,6 @@ def _log_of(
             np.isnan(number), np.nan, ranks[np.nan_to_num(number, nan=-1).astype(np.intp)]
         )
     return _of_rows(schema, rows)
-
-
-def _flags(part: Part) -> FloatArray:
-    """Return 1 or 0 for each row: truth values, or numbers; NaN for something else.
-
-    A missing flag is not set.
-    """
-    codes = texts_in(part, _flag, missing=0, unknown=-1)
-    return np.where(codes >= 0, codes, np.nan)
-
-
-def _flag(text: str) -> int:
-    number = number_in(_TRUTH.get(text.strip().lower(), text))
-    return -1 if math.isnan(number) else int(number != 0)
 
 
 def _category(part: Any, column: Column) -> FloatArray:

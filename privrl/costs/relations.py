@@ -499,7 +499,8 @@ class ReplacePerson(Relation):
 class ReplaceLoggedStep(Relation):
     """One step of a log is replaced: its state, its action, its reward and whether it terminated.
 
-    The steps of an episode in memory (`ContinuousLog.from_buffer`) are numbers, which may be NaN.
+    Its entries may be of any kind. An episode in memory (`ContinuousLog.from_buffer`) keeps the
+    types of its arrays, and how many steps it has.
     Squared norms of contributions that are normalised by row change by 8 at most, see
     `privrl.continuous.moments`.
     """

@@ -99,11 +99,11 @@ def _fit(what: str, part: Any) -> dict[str, Any]:
         raise ValueError(f"{what} must be a classifier that a trial fitted, and not chosen alone.")
     if stated := [name for name in _ALONE if name in part]:
         raise ValueError(f"{what} must not state its own {stated[0]}, which is not that of all.")
+    learned = check_truth(_LEARNED, part.get(_LEARNED))
     verdict = classifier_verdict(
         private=True,
         randomness=randomness_said({"randomness": part.get("randomness")}),
-        learned=check_truth(_LEARNED, part.get(_LEARNED)),
-        caveats=caveats_said(part),
+        caveats=caveats_said({**part, "because": LEARNED.because if learned else None}),
     )
     fit = {name: each for name, each in part.items() if name != _LEARNED}
     for name in _BEGUN:

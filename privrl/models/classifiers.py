@@ -44,6 +44,7 @@ from privrl.files.chosen import (
     check_anew,
     selection_of,
     trial_behind,
+    trial_now,
 )
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
@@ -64,7 +65,7 @@ from privrl.models.encoding import (
 )
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.released import with_bins
-from privrl.models.saving import OF_CLONE, Saved
+from privrl.models.saving import OF_CLASSES, OF_CLONE, Saved
 from privrl.models.targets import given_target, guarantee_of
 from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import secret_rng
@@ -141,11 +142,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         predicted = self.predict(X)
         try:
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-        except (TypeError, ValueError):
-            raise ValueError(
-                "y must hold a class for each record of X, of the type of classes_, and "
-                "sample_weight a number for each."
-            ) from None
+        except MemoryError:
+            raise
+        except Exception:
+            pass  # which may show a class, also as a context
+        raise ValueError(
+            "y must hold a class for each record of X, of the type of classes_, and sample_weight "
+            "a number for each."
+        )
 
     @abstractmethod
     def _scores(self, X: Any) -> FloatArray:
@@ -247,6 +251,11 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
     def _labels(self, domain: Domain, y: Any) -> Categories:
         if self.classes is not None:
             return class_labels(domain, self.classes)
+        if trial_now() is not None:
+            raise ValueError(
+                "classes must be given in a candidate of a selection, where no warning is shown "
+                "that they are read from the private records; pass classes=, which are public."
+            )
         labels = learned_labels(y)
         warnings.warn(
             "classes were not given, so they are read from the private records: a class that only "
@@ -363,7 +372,7 @@ class SavedClassifier(Saved, Classifier):
 
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``;
         ``bins`` if released bins have costs of their own beside it; and ``caveats`` if it is a
-        clone of scikit-learn's.
+        clone of scikit-learn's, or its classes were read from the records.
         """
         check_is_fitted(self, "classes_")
         by = selection_of(self, *self._begun_by())
@@ -373,9 +382,11 @@ class SavedClassifier(Saved, Classifier):
 
     @property
     def _caveats(self) -> list[str]:
-        """What a guarantee does not cover, of a clone and of what began with one."""
-        marked = any(each._is_clone for each in (self, *self._begun_by()))
-        return [OF_CLONE] if marked else []
+        """What a guarantee does not cover, of this classifier and of what it began with."""
+        all_of_it = (self, *self._begun_by())
+        is_clone = any(each._is_clone for each in all_of_it)
+        learned = any(each._public.learned for each in all_of_it)
+        return [OF_CLONE] * is_clone + [OF_CLASSES] * learned
 
     @property
     def total_cost_(self) -> Cost:

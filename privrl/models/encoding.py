@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
-from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 
+from privrl.data.logs.parts import NO_NAME, keys_in, part_of
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
-from privrl.data.schema.entries import Entries, key_of, objects, read, refuse_type
+from privrl.data.schema.entries import Entries, Value, key_of, objects, read, refuse_type
+from privrl.data.schema.others import as_column
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import FloatArray, IntArray
@@ -76,25 +78,22 @@ def learned_labels(y: Any) -> Categories:
     Raises
     ------
     ValueError
-        If fewer than two occur, or ``y`` is continuous; the message shows none of them.
+        If fewer than two occur, or an entry is no class; the message shows none of them.
     """
     check_y(y)
-    column = np.asarray(_one_axis(y))
-    if column.dtype.kind == "f" and not np.isfinite(column).all():
-        raise ValueError("Input y contains infinity or NaN, which is no class.")
-    if column.dtype.kind == "c":  # scikit-learn would show them
-        raise ValueError("y must hold classes. Complex data not supported.")
-    check_classification_targets(column)
-    values = np.unique(column)
+    keys, at = keys_in(part_of(as_column(_one_axis(y), "y"), "y"))
+    found = {keys[place] if place >= 0 else NO_NAME for place in np.unique(at)}
+    if NO_NAME in found:
+        raise ValueError(
+            "y must hold classes: whole numbers, truth values or texts. Unknown label type: "
+            "something else, or nothing, or Input y contains infinity or NaN."
+        )
+    values = sorted((key[1] if isinstance(key, tuple) else key for key in found), key=_rank)
     if len(values) < 2:
         raise ValueError("y must hold at least two classes, got 1 class or none; pass classes=.")
-    try:
-        return class_labels(None, values.astype(np.int64) if values.dtype.kind == "f" else values)
-    except ValueError:
-        raise ValueError(
-            "y must hold whole numbers, truth values or texts that a column of Categories can "
-            "list; pass classes=."
-        ) from None
+    with suppress(ValueError):  # whose message shows a class
+        return Categories(tuple(values))
+    raise ValueError("y must hold classes that a column of Categories can list; pass classes=.")
 
 
 def check_y(y: Any) -> None:
@@ -110,8 +109,11 @@ def class_order(labels: Categories) -> list[int]:
 
     Numbers and truth values stand before texts, with which they cannot be compared.
     """
-    values = labels.values
-    return sorted(range(len(values)), key=lambda i: (isinstance(values[i], str), values[i]))
+    return sorted(range(len(labels.values)), key=lambda i: _rank(labels.values[i]))
+
+
+def _rank(value: Value) -> tuple[bool, Value]:
+    return isinstance(value, str), value
 
 
 def class_places(labels: Categories) -> IntArray:

@@ -126,12 +126,6 @@ CHOSEN: Final = "privrl.ChosenClassifier 2"
 #: After the format of what such a file holds: alone it would state what one trial cost.
 OF_TRIAL: Final = " of a trial"
 
-#: The verdict on a classifier whose classes are not public; a loaded one is recognised by it.
-LEARNED: Final = Verdict(
-    False, "its classes were read from the private records, which no guarantee covers"
-)
-
-
 #: The entry of a file that lists what its guarantee does not cover; absent if there is nothing.
 CAVEATS: Final = "caveats"
 
@@ -141,23 +135,28 @@ OF_CLONE: Final = (
     "neither a choice among copies nor a repetition is in this cost"
 )
 
+#: Of a classifier whose classes are not public.
+OF_CLASSES: Final = "its classes were read from the private records, which no guarantee covers"
 
-def classifier_verdict(
-    *, private: bool, randomness: str | None, learned: bool, caveats: list[str]
-) -> Verdict:
+#: The verdict on it, by which a file without the caveat is recognised, as older ones are.
+LEARNED: Final = Verdict(False, OF_CLASSES)
+
+
+def classifier_verdict(*, private: bool, randomness: str | None, caveats: list[str]) -> Verdict:
     """Return whether the file of a classifier may be shared."""
     verdict = judge("model.json", private=private, randomness=randomness)
-    if learned and verdict.shareable:
+    if OF_CLASSES in caveats and verdict.shareable:
         return LEARNED
     return judge("model.json", private=private, randomness=randomness, caveats=caveats)
 
 
 def caveats_said(data: Mapping[str, Any]) -> list[str]:
     """Return the caveats in the plain data of a classifier."""
-    said = data.get(CAVEATS, [])
-    if said not in ([], [OF_CLONE]):
-        raise ValueError(f"{CAVEATS} must be {[OF_CLONE]}, or left out, got {shown(said)}.")
-    return list(said)
+    said, known = data.get(CAVEATS, []), [OF_CLONE, OF_CLASSES]
+    if not isinstance(said, list) or said != [each for each in known if each in said]:
+        raise ValueError(f"{CAVEATS} must be of {known}, or left out, got {shown(said)}.")
+    is_older = data.get("because") == LEARNED.because and OF_CLASSES not in said
+    return [*said, OF_CLASSES] if is_older else said
 
 
 def plain_caveats(caveats: list[str]) -> dict[str, list[str]]:

@@ -102,22 +102,38 @@ def plain_array(name: str, values: object) -> NDArray[Any]:
     """Return an argument as a plain NumPy array, so that checks see all its values.
 
     Masked arrays are refused, also inside lists: comparisons skip masked entries, so checks would
-    miss values that the computation uses.
+    miss values that the computation uses. What cannot be converted is refused without the error
+    of whoever tried, which may show an entry: Arrow's show texts.
     """
     if _is_masked(values):
         raise ValueError(
             f"{name} must be a plain array, got a masked array; leave out the masked entries, or "
             "fill them."
         )
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # the error below is raised outside, so that it is no context of it
+    raise ValueError(
+        f"{name} must be an array, or rows of one length, got {type(values).__name__}, which NumPy "
+        "cannot convert."
+    )
 
 
 def plain_float(name: str, value: Any) -> float:
-    """Return a number as a float; what is masked would become NaN with a warning, and is refused.
+    """Return a number as a float; the error for anything else, or what is masked, shows none.
 
-    Other errors are those of ``float``, and may show the value.
+    What is masked would become NaN with a warning.
     """
-    return float(plain_array(name, value) if isinstance(value, np.ndarray) else value)
+    try:
+        return float(plain_array(name, value) if isinstance(value, np.ndarray) else value)
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # as in plain_array
+    raise ValueError(f"{name} must be a number, got {type(value).__name__}.")
 
 
 def _is_masked(values: object) -> bool:
@@ -166,8 +182,10 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
             raise TypeError
         with np.errstate(all="ignore"):  # of longer floats, which a warning would tell
             return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass  # without the cause, which may show a value
+    except MemoryError:
+        raise
+    except Exception:
+        pass  # as in plain_array
     raise ValueError(
         f"{name} must be an array of numbers, got {kind}; rows must be of one length, "
         "without masked entries, complex numbers, Booleans, dates or texts."

@@ -462,8 +462,8 @@ def person_cost(
 ) -> PersonCost:
     """Return the cost of everything released about persons, with the least noise.
 
-    The relation is `AddRemovePerson`, by default, or `ReplacePerson`. Epsilon is in nats, from
-    2**-14 to 2**15; None for no privacy.
+    The relation is `AddRemovePerson`, by default, or `ReplacePerson`. Epsilon is in nats,
+    above 2**-14 and below 2**15; None for no privacy.
 
     Parameters
     ----------

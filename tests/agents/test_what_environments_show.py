@@ -104,6 +104,7 @@ def test_no_error_shows_a_state(state: Any, at: int) -> None:
             with pytest.raises(ValueError, match=ACCEPTED) as caught:
                 learner.learn(2, env=env)
             check(caught.value)
+            assert str(SECRET) not in str(caught.value.__context__)
             if isinstance(env, VectorEnv):
                 assert not learner._new.counts.any()
 
@@ -115,6 +116,7 @@ def test_no_error_shows_a_reward(reward: Any, at: int) -> None:
         with pytest.raises(ValueError, match=ACCEPTED) as caught:
             agent().learn(2, env=env)
         check(caught.value)
+        assert str(SECRET) not in str(caught.value.__context__)
 
 
 @pytest.mark.parametrize("reward", [*REWARDS, None, SECRET * 1j, 10**400], ids=repr)
@@ -123,6 +125,7 @@ def test_no_error_shows_a_reward_of_a_checked_range(reward: Any) -> None:
     with pytest.raises(ValueError, match="env must pay numbers, and a reward of") as caught:
         agent().learn(2, env=InRange(Bad(2, 1, reward), 0, 1))
     check(caught.value)
+    assert str(SECRET) not in str(caught.value.__context__)
 
 
 HIDDEN = [np.ma.masked_array(0.5, True), np.ma.masked]

@@ -8,11 +8,19 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pandas as pd
 import pytest
 from continuous_worlds import MIXED, SCHEMA
 from made import Episode
+from of_every_kind import KINDS
 
-from privrl.continuous import ContinuousLog, ContinuousSchema, Number, fit_continuous_model
+from privrl.continuous import (
+    ContinuousLog,
+    ContinuousSchema,
+    Number,
+    fit_continuous_model,
+    read_continuous_log,
+)
 from privrl.continuous.moments import GRAINS, by_row, sensitivity
 from privrl.costs.relations import ReplaceLoggedStep
 
@@ -123,11 +131,14 @@ class Raises:
         Raises(),
         None,
         replace(ENDED, observations=[[0, 1], [0, 1]]),
-        replace(ENDED, observations=[[0, 1, 2]] * 3),
-        replace(ENDED, observations=[["a", "b"]] * 3),
+        replace(ENDED, observations=np.zeros((3, 3))),
+        replace(ENDED, observations=np.array([["a", "b"]] * 3)),
+        replace(ENDED, observations=np.zeros((3, 2), np.bool_)),
+        replace(ENDED, observations=np.ma.masked_array(np.zeros((3, 2)))),
+        replace(ENDED, observations=iter([[0, 1]] * 3)),
         replace(ENDED, actions=[1]),
         replace(ENDED, rewards=None),
-        replace(ENDED, terminations=[0.0, 1.0]),
+        replace(ENDED, terminations=np.zeros(2, complex)),
     ],
     ids=lambda episode: type(episode).__name__,
 )
@@ -157,6 +168,116 @@ def test_a_step_that_terminated_or_not_changes_its_own_row_alone() -> None:
             rows = np.concatenate([log.state, ~log.terminated[:, None]], axis=1)
             norms.append(by_row(rows, 1.0) / GRAINS)
         assert np.linalg.norm(norms[1] - norms[0]) <= sensitivity(relation)
+
+
+def objects(entries: list[Any]) -> Any:
+    return np.fromiter(entries, object, len(entries))
+
+
+def rows_of_objects(entries: list[Any]) -> Any:
+    if any(type(each) is not list or len(each) != 2 for each in entries):
+        return objects(entries)
+    return objects([each for row in entries for each in row]).reshape(-1, 2)
+
+
+LISTS = {
+    "lists": list,
+    "tuples": tuple,
+    "arrays of objects": rows_of_objects,
+    "lists of arrays": lambda entries: [
+        np.array(each) if isinstance(each, list) and {*map(type, each)} == {float} else each
+        for each in entries
+    ],
+}
+FLAGS = [False, True, False, True, False]
+
+
+def walk() -> dict[str, list[Any]]:
+    """The lists of an episode whose steps all differ."""
+    each = [k / 10 for k in range(6)]
+    return {
+        "observations": [[x, x + 0.3] for x in each],
+        "actions": [-x for x in each[:5]],
+        "rewards": [-x / 2 for x in each[:5]],
+        "terminations": list(FLAGS),
+    }
+
+
+def steps_of(log: ContinuousLog) -> list[Any]:
+    assert log.reward is not None
+    assert log.terminated is not None
+    columns = (log.state, log.action, log.next_state, log.reward[:, None], log.terminated[:, None])
+    return np.concatenate(columns, axis=1).tolist()
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("container", LISTS)
+@pytest.mark.parametrize("entry", KINDS, ids=lambda entry: type(entry).__name__)
+def test_a_step_of_any_kind_changes_its_own_rows_alone(entry: Any, container: str) -> None:
+    """NumPy infers one type of a list: a flag 1 left out all steps of a person, or made texts."""
+    make = LISTS[container]
+
+    def read(lists: dict[str, list[Any]]) -> tuple[list[Any], list[int]]:
+        bad = Episode(**{name: make(each) for name, each in lists.items()})
+        log = ContinuousLog.from_buffer([bad, ENDED], SCHEMA, person=[1, 2])
+        return steps_of(log), log.offsets.tolist()
+
+    before, _ = read(walk())
+    assert len(before) == 7
+    for name, k in (
+        *(("observations", k) for k in (0, 2, 5)),
+        *((name, k) for name in ("actions", "rewards", "terminations") for k in (2, 4)),
+    ):
+        first = max(k - (name == "observations"), 0)  # it is where the step before ends
+        end = min(k + 1, 5)
+        for whole in (True, False):
+            lists = walk()
+            if whole or name != "observations":
+                lists[name][k] = entry
+            else:
+                lists[name][k][1] = entry
+            after, offsets = read(lists)
+            rest = len(before) - end
+            assert after[:first] == before[:first]
+            assert after[len(after) - rest :] == before[end:]
+            assert len(after) - rest - first in range(end - first + 1)
+            assert offsets[-2:] == [len(after) - 2, len(after)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [each for each in KINDS if not (hasattr(each, "__len__") or hasattr(each, "__array__"))]
+    + [np.float32(0.1), np.int8(1), np.True_, "0.5", "true", b"1"],
+    ids=lambda entry: type(entry).__name__,
+)
+def test_an_entry_is_read_as_in_a_data_frame(entry: Any) -> None:
+    for name in walk():
+        lists = walk()
+        if name == "observations":
+            lists[name][2][1] = entry
+        else:
+            lists[name][2] = entry
+        table = {
+            "person": [1] * 6,
+            "x": [x for x, _ in lists["observations"]],
+            "phase": [phase for _, phase in lists["observations"]],
+            "push": [*lists["actions"], None],
+            "reward": [*lists["rewards"], None],
+            "terminated": [*lists["terminations"], None],
+        }
+        frame = pd.DataFrame({name: objects(each) for name, each in table.items()})
+        read = read_continuous_log(frame, SCHEMA)
+        assert isinstance(read, ContinuousLog)
+        made = ContinuousLog.from_buffer([Episode(**lists)], SCHEMA)
+        assert steps_of(made) == steps_of(read), name
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, object])
+def test_flags_of_any_type_are_flags(dtype: Any) -> None:
+    """What NumPy makes of a list with one number among flags is read as the list is."""
+    for flags in (FLAGS, np.array(FLAGS, dtype)):
+        log = ContinuousLog.from_buffer([Episode(**walk() | {"terminations": flags})], SCHEMA)
+        assert lists(log)["terminated"] == FLAGS
 
 
 def test_nobody() -> None:

@@ -207,6 +207,9 @@ def test_models_and_policies_come_back_from_files(model: ContinuousModel, tmp_pa
     loaded = ContinuousPolicy.load(tmp_path / "policy")
     np.testing.assert_array_equal(policy.act(states), loaded.act(states))
     assert policy.act(states[0]) == policy.act(states)[0]
+    with pytest.raises(ValueError, match="state must be numbers") as caught:  # NumPy's had the text
+        policy.act(["secret", 0.5])
+    assert caught.value.__context__ is None
 
 
 def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:

@@ -121,6 +121,44 @@ def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -
         said = model.to_dict()
         assert not said["shareable"]
         assert said["because"].startswith("its classes were read from the private records")
+        assert said["caveats"] == list(model.guarantee["caveats"])
+    # As files were before there was the caveat.
+    older = {name: each for name, each in said.items() if name != "caveats"}
+    assert load(older, tmp_path).to_dict() == said
+    for change in ({"caveats": said["caveats"] * 2}, {"because": "", "shareable": True}):
+        with pytest.raises(ValueError, match=r"caveats must be|shareable must be"):
+            load(said | change, tmp_path)
+
+
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
+def test_learned_classes_are_a_caveat_wherever_they_were_learned(kind: Any, tmp_path: Any) -> None:
+    """A guarantee in memory had none, nor the file of a seeded fit that was read and saved."""
+    X, y = records()
+    model = fitted(kind(bounds=(-5, 5), epsilon=1, random_state=1).fit(X, y))
+    (caveat,) = model.guarantee["caveats"]
+    assert caveat.startswith("its classes were read from the private records")
+    for each in (copy(model), loaded(model, tmp_path), loaded(loaded(model, tmp_path), tmp_path)):
+        assert each.guarantee == model.guarantee
+        assert each.to_dict() == model.to_dict()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_candidate_that_learns_classes_is_refused(kind: Any) -> None:
+    """Nobody saw the warning: a selection shows none of its trials."""
+    X, y = records(300, 2)
+
+    def candidate(trial: Any) -> Any:
+        model = kind(bounds=(-5, 5), target=trial.part(0.9))
+        return model.fit(X, y, accountant=trial.accountant), 0.0
+
+    with pytest.raises(ValueError, match="classes must be given in a candidate"):
+        select_private({"a": candidate}, target=ApproxDP(1, 1e-5), trials=1)
+
+
+def load(said: dict[str, Any], tmp_path: Path) -> Any:
+    (tmp_path / "changed.json").write_text(json.dumps(said))
+    return load_classifier(tmp_path / "changed.json")
 
 
 def loaded(model: Any, tmp_path: Path) -> Any:
@@ -283,7 +321,39 @@ def test_no_error_shows_a_class_that_is_learned(kind: Any, secret: Any) -> None:
         kind(bounds=(-5, 5), epsilon=1).fit(X, classes)
     assert "zebra" not in repr(stop.value)
     assert "77123" not in repr(stop.value)
-    assert stop.value.__suppress_context__ or stop.value.__context__ is None
+    assert stop.value.__context__ is None
+
+
+@LEAKS
+@pytest.mark.parametrize(
+    "y",
+    [
+        [b"SECRET", b"other"],
+        np.array([b"SECRET", b"other"]),
+        pd.Series(["SECRET", None], dtype="string"),
+        pd.Series([1, None], dtype="Int64"),
+        ["SECRET", None],
+        ["SECRET", 0.5],
+        [1.0, float("nan")],
+        [[1], ["SECRET"]],
+    ],
+    ids=str,
+)
+def test_what_is_no_class_is_refused_where_classes_are_learned(y: Any) -> None:
+    """These were errors of sklearn's and NumPy's: raw ones, of other types."""
+    X = [[0], [1]]
+    with pytest.raises(ValueError, match="y must hold") as stop:
+        PrivateNaiveBayes([2], epsilon=1).fit(X, y)
+    assert "SECRET" not in str(stop.value)
+    assert (stop.value.__cause__, stop.value.__context__) == (None, None)
+
+
+@LEAKS
+@pytest.mark.parametrize("make", [list, pd.Series])
+def test_learned_classes_are_read_each_by_itself(make: Any) -> None:
+    """One text among them made texts of all others."""
+    model = PrivateNaiveBayes([2], epsilon=1).fit([[0], [1]] * 2, make([7, "b", 1.0, "a"]))
+    assert model.classes_.tolist() == [1, 7, "a", "b"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -293,7 +363,7 @@ def test_no_error_of_a_score_shows_a_class(kind: Any) -> None:
     assert 0 <= model.score(X, y) <= 1
     with pytest.raises(ValueError, match="y must hold a class for each") as stop:
         model.score(X, np.where(y, "zebra", "a"))
-    assert stop.value.__suppress_context__
+    assert stop.value.__context__ is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,15 +9,12 @@ change no cell either.
 """
 
 import csv
-import datetime as dt
 import re
 import warnings
 from contextlib import ExitStack
-from decimal import Decimal
-from fractions import Fraction
 from importlib import import_module
-from numbers import Integral
 from pathlib import Path
+from traceback import format_exception
 from unittest.mock import patch
 
 import numpy as np
@@ -25,8 +22,10 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from of_every_kind import KINDS
 
 from privrl.accounting.targets import RenyiDP
+from privrl.continuous import ContinuousLog, ContinuousSchema, Number
 from privrl.data.csv_files import csv_columns
 from privrl.data.logs import LogSchema, read_log
 from privrl.data.records import read_records
@@ -45,45 +44,6 @@ ROOT = Path(__file__).parents[2]
 examples = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 
 
-class Fails:
-    """Fails whenever it is looked at, and says that it is a whole number."""
-
-    def _fail(self, *_):
-        raise RuntimeError("SECRET")
-
-    __eq__ = __hash__ = __int__ = __float__ = __index__ = __bool__ = __len__ = __iter__ = _fail
-    __lt__ = __gt__ = __le__ = __ge__ = __str__ = __repr__ = __array__ = __getitem__ = _fail
-
-
-Integral.register(Fails)
-
-
-class Word(str):
-    __slots__ = ()
-    __hash__ = None
-
-    def __eq__(self, other):
-        raise RuntimeError("SECRET")
-
-
-#: Entries of every kind. What one of them is in a column of some type is its own affair.
-KINDS = [
-    *("a", "b", "c", "", " ", " 1", "1", "1.0", "2", "true", "True", "nan", "NA", "None", "inf"),
-    *("\x00", "\ud800", "a\n", 'a"b', "é", "x" * 300, np.str_("a"), np.str_("1"), Word("a")),
-    *(True, False, np.True_, np.False_, None, np.nan, float("nan"), pd.NA, pd.NaT, np.inf, -np.inf),
-    *(0, 1, 2, 3, -1, 2**53, 2**53 + 1, 2**63, 2**64, -(10**400), 10**400, 10**5000),
-    *(0.5, 1.0, 1.5, 2.0**53, 1e308, np.float16(1), np.float32(0.1), np.float64(2), np.int8(1)),
-    *(np.uint64(2**64 - 1), np.longdouble("1e4000"), np.longdouble(1), np.longdouble("nan")),
-    *(Decimal(1), Decimal("0.5"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e999"), Fraction(1)),
-    *(Fraction(1, 3), Fraction(10**400, 3), 1j, complex(1), np.complex64(1), b"a", b"1"),
-    *(bytearray(b"a"), dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), dt.timedelta(1)),
-    *(np.datetime64("2020-01-01"), np.datetime64("NaT"), np.timedelta64(1), np.timedelta64("NaT")),
-    *(np.timedelta64(1, "D"), pd.Timestamp(2020, 1, 1), pd.Timestamp(2020, 1, 1, tz="UTC")),
-    *(pd.Timedelta(1), pd.Period("2020"), pd.Interval(0, 1), [], [1], ["a"], (), (1,), (1, 2)),
-    *([[1], [2]], {}, {1}, {"a": 1}, np.array([1]), np.array([1, 2]), np.array(1), np.array("a")),
-    *(np.ma.masked, pd.Series([1]), pd.DataFrame({"a": [1]}), object(), int, ..., range(2)),
-    *(np.zeros(1, [("a", int)])[0], Fails(), ValueError("SECRET"), lambda: 1),
-]
 ANY = st.one_of(
     st.integers(0, len(KINDS) - 1).map(KINDS.__getitem__),
     st.text(max_size=3),
@@ -313,6 +273,40 @@ def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
     with pytest.raises(ValueError, match=CELL) as caught:
         Categories(("a", "b")).encode(NO_UTF8[container](no_utf8()))
     assert caught.value.__context__ is None
+
+
+ARRAYS = {
+    "person": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "person": y}),
+    "state": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "state": y}),
+    "X": lambda y: fitted_by().predict(y),
+    "y must hold a class": lambda y: fitted_by().score(STEPS["state"], y),
+    "y must hold classes": lambda y: PrivateNaiveBayes([2], epsilon=1).fit(STEPS["state"], y),
+}
+LOG = ContinuousSchema(
+    state={"x": Number(low=0, high=1)}, action={"a": Number(low=0, high=1, levels=2)}
+)
+STEPS = {
+    "state": [[0], [1], [0]],
+    "action": [0, 1, 0],
+    "next_state": [[1], [0], [1]],
+    "person": [0, 1, 2],
+}
+
+
+def fitted_by():
+    return PrivateNaiveBayes([2], classes=["a", "b"], epsilon=1).fit([[0], [1]], ["a", "b"])
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.filterwarnings("ignore::privrl.models.classifiers.ClassesLeakWarning")
+@pytest.mark.parametrize("container", NO_UTF8)
+@pytest.mark.parametrize("argument", ARRAYS)
+def test_no_error_of_an_array_shows_bytes_that_are_no_text(argument, container):
+    """NumPy cannot convert them, and the error of Arrow's, which has the text, went through."""
+    with pytest.raises(ValueError, match=argument) as caught:
+        ARRAYS[argument](NO_UTF8[container](no_utf8()))
+    assert "SECRET" not in "".join(format_exception(caught.value))
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
 @pytest.mark.needs("pyarrow")

@@ -9,9 +9,10 @@ pandas sort and find equal ones among whole numbers only: pandas' tables of obje
 entries how they compare one.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -34,8 +35,11 @@ from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 Key = str | int | bool | tuple[str, str | int | bool]
 """What tells persons or episodes apart; with its kind, where a container holds several kinds."""
 
-_NONE: Key = ("none", False)
+NO_NAME: Final[Key] = ("none", False)
+"""Of an entry that is there and can be no name."""
+
 _TRUTH: dict[Key, str] = {("whole number", 1): "true", ("whole number", 0): "false"}
+_FLAGS: Final = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +129,26 @@ def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: i
     by_equality = not isinstance(part.entries, list) and part.entries.by_equality
 
     def found(key: Key) -> int:
-        place = unknown if key == _NONE else find(_text(key))
+        place = unknown if key == NO_NAME else find(_text(key))
         if place == unknown and by_equality:  # 1 may be what is left of True
             place = find(_TRUTH.get(key, ""))
         return place
 
     return np.array([*map(found, keys), missing], np.intp)[at]
+
+
+def flags_in(part: Part) -> FloatArray:
+    """Return 1 or 0 for each row: truth values, or numbers; NaN for something else.
+
+    A missing flag is not set.
+    """
+    codes = texts_in(part, _flag, missing=0, unknown=-1)
+    return np.where(codes >= 0, codes, np.nan)
+
+
+def _flag(text: str) -> int:
+    number = number_in(_FLAGS.get(text.strip().lower(), text))
+    return -1 if math.isnan(number) else int(number != 0)
 
 
 class Names:
@@ -146,7 +164,7 @@ class Names:
         """Return the number of the name of each row, −1 where it is missing or none."""
         keys, at = keys_in(part)
         known = self._numbers
-        numbers = [-1 if key == _NONE else known.setdefault(key, len(known)) for key in keys]
+        numbers = [-1 if key == NO_NAME else known.setdefault(key, len(known)) for key in keys]
         return np.array([*numbers, -1], np.int32)[at]
 
     def ranks(self) -> IntArray:
@@ -163,7 +181,7 @@ class Names:
 def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     """Return different keys by first appearance, and at which of them each row has its own.
 
-    An entry that is there and can be no name has the key ``_NONE``; a missing one is at −1.
+    An entry that is there and can be no name has the key ``NO_NAME``; a missing one is at −1.
     """
     entries = part.entries
     if isinstance(entries, list):
@@ -181,14 +199,14 @@ def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     numbers, whole = _whole_numbers(entries)
     at, different = pd.factorize(numbers)
     at = np.where(whole, at, np.where(entries.there, len(different), -1))
-    return [*_typed(different, entries), _NONE], at
+    return [*_typed(different, entries), NO_NAME], at
 
 
 def _key(entry: object) -> Key | None:
     """Return the key of an object, None if it is missing."""
     key = key_of(entry)
     if key is None:
-        return None if _is_missing(entry) else _NONE
+        return None if _is_missing(entry) else NO_NAME
     return key if key != ("text", "") else None
 
 
@@ -232,7 +250,7 @@ def _categories(entries: Entries) -> list[Key | None]:
         ]
     numbers, whole = _whole_numbers(entries)
     keys = zip(_typed(numbers, entries), whole, strict=True)
-    return [key if is_whole else _NONE for key, is_whole in keys]
+    return [key if is_whole else NO_NAME for key, is_whole in keys]
 
 
 def _key_of_category(category: object, exact: float) -> Key | None:
@@ -242,7 +260,7 @@ def _key_of_category(category: object, exact: float) -> Key | None:
     """
     key = category_key(category)
     if key is None or (not isinstance(key, str) and abs(key) >= exact):
-        return _NONE
+        return NO_NAME
     return (kind_of(key), key) if key != "" else None
 
 
@@ -253,7 +271,7 @@ def _first_seen(keys: Sequence[Key | None], at: IntArray | None) -> tuple[list[K
     )
     chosen = [keys[place] if place >= 0 else None for place in different.tolist()]
     there = np.array([key is not None and key != "" for key in chosen], np.bool_)
-    return [_NONE if key is None else key for key in chosen], np.where(there[places], places, -1)
+    return [NO_NAME if key is None else key for key in chosen], np.where(there[places], places, -1)
 
 
 def _text(key: Key) -> str:

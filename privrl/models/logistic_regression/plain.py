@@ -15,6 +15,8 @@ from privrl.models.classifiers import Public, as_part
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.released import with_bins
 from privrl.models.saving import (
+    OF_CLASSES,
+    OF_CLONE,
     caveats_said,
     check_classifier,
     check_entries,
@@ -58,7 +60,7 @@ def to_plain(state: Mapping[str, Any], public: Public, caveats: list[str]) -> di
             "begun_before": state["_is_begun_before"],
         },
         "randomness": state["randomness_"],
-        **_verdict(begun, state["randomness_"], caveats).said,
+        **_verdict(state["randomness_"], caveats).said,
         **plain_caveats(caveats),
     }
 
@@ -80,8 +82,8 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     check_entries("spent", spent, ("relation", "sigma", "steps", "begun_before"))
     if spent["relation"] != str(relation):
         raise ValueError(f"relation must be {str(relation)!r}, got {shown(spent['relation'])}.")
-    caveats = caveats_said(data) or begun._caveats
-    check_said(data, _verdict(begun, randomness_said(data), caveats))
+    caveats = sorted({*caveats_said(data), *begun._caveats})
+    check_said(data, _verdict(randomness_said(data), caveats))
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     _check_part(begun, cost, before=before)
@@ -93,7 +95,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
-        **({"_is_clone": True} if caveats else {}),
+        **({"_is_clone": True} if OF_CLONE in caveats else {}),
         "n_features_in_": begun.n_features_in_,
         **({} if names is None else {"feature_names_in_": names}),
         "naive_bayes_": begun,
@@ -101,7 +103,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         "cost_": cost,
         "_whole_cost": total,
         "_is_begun_before": before,
-        "_public": replace(begun._public, target=target),
+        "_public": replace(begun._public, target=target, learned=OF_CLASSES in caveats),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),
         "weights_": _tables_of("weights", data["weights"], shapes),
@@ -141,11 +143,9 @@ def _as_now(data: Any) -> Any:
     return {**data, "format": FORMAT, "guarantee": None, "spent": spent}
 
 
-def _verdict(begun: PrivateNaiveBayes, randomness: str | None, caveats: list[str]) -> Verdict:
+def _verdict(randomness: str | None, caveats: list[str]) -> Verdict:
     """Return whether a classifier may be shared: it is never without privacy."""
-    return classifier_verdict(
-        private=True, randomness=randomness, learned=begun._public.learned, caveats=caveats
-    )
+    return classifier_verdict(private=True, randomness=randomness, caveats=caveats)
 
 
 def _tables_of(

@@ -65,7 +65,7 @@ def to_plain(state: Mapping[str, Any], public: Public, caveats: list[str]) -> di
         "spent": {"relation": str(used.relation), "is_private": is_private}
         | saving.plain_spent(used),
         "randomness": state["randomness_"],
-        **_verdict(used, state["randomness_"], learned=public.learned, caveats=caveats).said,
+        **_verdict(used, state["randomness_"], caveats).said,
         **saving.plain_caveats(caveats),
     }
 
@@ -103,21 +103,25 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
             f"{shown(used.mechanism)}."
         )
     said = saving.randomness_said(data)
-    learned = data["because"] == saving.LEARNED.because
     caveats = saving.caveats_said(data)
-    check_said(data, _verdict(used, said, learned=learned, caveats=caveats))
+    check_said(data, _verdict(used, said, caveats))
     names = _names_of(data["feature_names"], n_features, parameters)
     order = class_order(labels)
     prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
     return {
-        **({"_is_clone": True} if caveats else {}),
+        **({"_is_clone": True} if saving.OF_CLONE in caveats else {}),
         "n_features_in_": n_features,
         "n_records_": check_count("n_records", data["n_records"]),
         "temperature_": check_positive("measured_temperature", data["measured_temperature"]),
         "classes_": class_array(labels),
         **({} if names is None else {"feature_names_in_": names}),
         "mechanism_": used,
-        "_public": Public(parameters["schema"], labels, parameters["target"], learned=learned),
+        "_public": Public(
+            parameters["schema"],
+            labels,
+            parameters["target"],
+            learned=saving.OF_CLASSES in caveats,
+        ),
         "cost_": used.cost,
         "randomness_": said,
         "class_log_prior_": prior[order],
@@ -128,14 +132,10 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     }
 
 
-def _verdict(
-    used: TablesMechanism, randomness: str | None, *, learned: bool, caveats: list[str]
-) -> Verdict:
+def _verdict(used: TablesMechanism, randomness: str | None, caveats: list[str]) -> Verdict:
     """Return whether it may be shared."""
     private = used.mechanism != "none"
-    return saving.classifier_verdict(
-        private=private, randomness=randomness, learned=learned, caveats=caveats
-    )
+    return saving.classifier_verdict(private=private, randomness=randomness, caveats=caveats)
 
 
 # What was released --------------------------------------------------------------------------------
