@@ -1,6 +1,7 @@
 """What an environment shows or pays is checked before an error of others could show it."""
 
 import traceback
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -134,13 +135,16 @@ HIDDEN = [np.ma.masked_array(0.5, True), np.ma.masked]
 @pytest.mark.parametrize("hidden", HIDDEN, ids=["array", "constant"])
 def test_no_warning_tells_of_what_is_hidden(hidden: Any) -> None:
     """It warned of a reward, and took what was hidden for a state or for an episode's end."""
-    for env in (Bad(2, 1, hidden), Bad(2, np.ma.masked_array(1, True), 0.5)):
-        with pytest.raises(ValueError, match=ACCEPTED):
-            agent().learn(2, env=env)
-    with pytest.raises(ValueError, match="env must pay numbers"):
-        agent().learn(2, env=InRange(Bad(2, 1, hidden), 0, 1))
-    with pytest.raises(ValueError, match=r"env must (pay|show)"):
-        learner_of_numbers(2, np.zeros(2), hidden).learn()
+    with warnings.catch_warnings(record=True) as seen:  # as errors they would be refusals
+        warnings.simplefilter("always")
+        for env in (Bad(2, 1, hidden), Bad(2, np.ma.masked_array(1, True), 0.5)):
+            with pytest.raises(ValueError, match=ACCEPTED):
+                agent().learn(2, env=env)
+        with pytest.raises(ValueError, match="env must pay numbers"):
+            agent().learn(2, env=InRange(Bad(2, 1, hidden), 0, 1))
+        with pytest.raises(ValueError, match=r"env must (pay|show)"):
+            learner_of_numbers(2, np.zeros(2), hidden).learn()
+    assert not seen
 
 
 def test_no_warning_tells_of_longer_floats_side_by_side() -> None:
