@@ -44,7 +44,7 @@ from privrl.accounting.names import check_line, check_name, one_spelling
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, PureDP
 from privrl.costs.base import Cost, check_cost, check_delta
-from privrl.costs.relations import Relation, check_relation, has_built_in_name
+from privrl.costs.relations import Relation, check_relation, has_built_in_name, kind_of
 from privrl.costs.relations import check_name as check_relation_name
 from privrl.files.fixed import fixed
 from privrl.files.sharing import judge_alone
@@ -172,13 +172,26 @@ class _State:
         """Return the spends under all relations of a name: at least those under each of them.
 
         Budgets know relations by their names. One built-in name may have several definitions: an
-        agent for numbers and one for tables hide the same step, by changes of other tables.
+        agent for numbers and one for tables hide the same step, by changes of other tables. The
+        name of a kind counts for all of it: earlier versions named no unit of persons.
         """
-        total = Amount.nothing(self.orders)
+        total, names = Amount.nothing(self.orders), (relation, kind_of(relation))
         for (name, _), account in self.accounts.items():
-            if name == dataset and account.relation == relation:
+            if name == dataset and account.relation in names:
                 total += account.total
         return total
+
+    def other_of_kind(self, dataset: str, relation: str) -> str | None:
+        """Return another relation of the same kind under which a name has spends, if any.
+
+        None if the relation has a budget of its own: a budget for each relation is for one of a
+        kind, since the same persons may be behind two, and would be protected by neither total.
+        """
+        spellings, kind = self.budgets.get(dataset, {}).values(), kind_of(relation)
+        if all(relation in said for said in spellings):
+            return None
+        entered = (each.relation for (name, _), each in self.accounts.items() if name == dataset)
+        return next((each for each in entered if each != relation and kind_of(each) == kind), None)
 
     def check_definition(self, dataset: str, relation: Relation) -> None:
         """Check that earlier spends under the name of a relation were under the same changes.
@@ -734,6 +747,12 @@ class Ledger:
             raise BudgetExceeded(
                 f"{dataset} needs a budget under {shown(relation)}, and has one only under "
                 f"{', '.join(others)}; nothing was spent. Set it with privrl ledger budget."
+            )
+        if (other := state.other_of_kind(dataset, relation)) is not None:
+            raise BudgetExceeded(
+                f"{dataset} needs a budget of its own under {shown(relation)}, since there are "
+                f"spends under {shown(other)}; nothing was spent. Set it with privrl ledger budget "
+                f"--relation {shown(relation)}."
             )
         if budget.admits(after, cost if after.releases == 1 else None):
             return budget

@@ -32,7 +32,7 @@ app.add_typer(
 _LONG = re.compile(  # a number with too many digits, and its name
     r"(?P<name>\w+)=(?P<number>[0-9]+\.[0-9]{6,}(?:e[+-]?[0-9]+)?)"
 )
-_RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
+_RELATION = re.compile(r"""(, )?relation=\w+\(name=('[^']*'|"[^"]*")\)""")  # in a cost
 _WIDTH = 17  # of a name derived from data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
@@ -246,6 +246,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
         AddRemoveRecord,
         ReplacePerson,
         ReplaceRecord,
+        kind_of,
     )
 
     made = (ReplaceRecord(), AddRemoveRecord(), ReplacePerson(), AddRemovePerson())
@@ -253,7 +254,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
     if given in known:
         return known[given]
     entered = [each.relation for each in accounts if each.dataset == dataset]
-    if given in (*known.values(), *entered):
+    if given in (*known.values(), *entered) or kind_of(given) != given:
         return given
     raise ValueError(
         f"relation must be one of {', '.join(_SHORT)}, or that of a release of {dataset}, "

@@ -357,7 +357,7 @@ def test_logs_are_entered_too(command: str, folder: Path) -> None:
     arguments = [command, "visits.csv", "--schema", "visits.toml"]
     result = run(*arguments, "--out", "a")
     assert result.exit_code == 0, result.output
-    assert "under add or remove one person spent before: nothing" in said(result)
+    assert "under add or remove one person (patient) spent before: nothing" in said(result)
     assert "spent before: (1, 1e-05), by 1 release in total: (2, 1e-05), by 2 releases" in said(
         run(*arguments, "--out", "b")
     )
@@ -520,3 +520,22 @@ def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None
     said_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
     found = [float(re.search(r"=([0-9.]+)", entry["what"])[1]) for entry in said_of]
     assert found == [0.123457, 0.123456, 0.765433, 0.765432]
+
+
+def test_persons_of_two_columns_need_two_budgets(folder: Path) -> None:
+    """A patient has many visits: half the budget hid a patient, and half of it each visit."""
+    save_visits()
+    pd.read_csv("visits.csv").assign(visit=lambda rows: rows["patient"] // 10).to_csv("visits.csv")
+    fit = ["fit-policy", "visits.csv", "--schema", "visits.toml", "--dataset", "clinic"]
+    run("ledger", "budget", "clinic", "--epsilon", 2, "--delta", 0)
+    assert run(*fit, "--out", "a").exit_code == 0
+    refused = run(*fit, "--person", "visit", "--out", "b")
+    assert refused.exit_code == 2
+    relation = "add or remove one person (visit)"
+    assert f"clinic needs a budget of its own under '{relation}'" in said(refused)
+    assert run("ledger", "budget", "clinic", "--epsilon", 1, "--relation", relation).exit_code == 0
+    assert f"of clinic, under {relation} spent before: nothing" in said(
+        run(*fit, "--person", "visit", "--out", "c")
+    )
+    shown = said(run("ledger", "show", "clinic"))
+    assert shown.count("one person (visit)") == 2  # of its budget, and of its release
