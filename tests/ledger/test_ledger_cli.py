@@ -220,6 +220,25 @@ def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Pat
     assert "ledger" not in command_line
 
 
+def test_a_folder_in_which_nothing_can_be_made_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /proc, or in a folder that others remove all the time: it was tried for ever."""
+    tries = iter(range(1000))
+
+    def mkdir(*_: object, **__: object) -> None:
+        if next(tries, None) is None:
+            pytest.exit("it is tried for ever")
+        raise FileNotFoundError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", mkdir)
+        result = run(*COMMANDS["histogram"][0], "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "out must be a folder that can be written to, got 'out'." in said(result)
+    assert not Ledger("book.sqlite").is_there
+
+
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_commands_do_not_write_one_folder(
@@ -532,7 +551,7 @@ def test_persons_of_two_columns_need_two_budgets(folder: Path) -> None:
     refused = run(*fit, "--person", "visit", "--out", "b")
     assert refused.exit_code == 2
     relation = "add or remove one person (visit)"
-    assert f"clinic needs a budget of its own under '{relation}'" in said(refused)
+    assert f"clinic must have a budget for '{relation}' alone" in said(refused)
     assert run("ledger", "budget", "clinic", "--epsilon", 1, "--relation", relation).exit_code == 0
     assert f"of clinic, under {relation} spent before: nothing" in said(
         run(*fit, "--person", "visit", "--out", "c")
