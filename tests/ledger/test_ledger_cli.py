@@ -558,3 +558,18 @@ def test_persons_of_two_columns_need_two_budgets(folder: Path) -> None:
     )
     shown = said(run("ledger", "show", "clinic"))
     assert shown.count("one person (visit)") == 2  # of its budget, and of its release
+
+
+def test_no_refusal_shows_a_name_that_derives_from_the_data(folder: Path) -> None:
+    """It differs with each record, so it tells which of two files was read."""
+    fit = COMMANDS["histogram"][0]
+    assert run(*fit, "--out", "a").exit_code == 0
+    derived = Ledger().accounts()[0].dataset
+    run("ledger", "budget", derived, "--epsilon", 1, "--delta", "1e-5")
+    for words, more in (("must be omitted for these data", ["--dataset", "people"]),
+                        ("the spends of these data from", [])):  # fmt: skip
+        refused = run(*fit, *more, "--out", "b")
+        assert refused.exit_code == 2
+        assert words in said(refused)
+        assert derived not in refused.output
+    assert derived not in repr(Ledger().accountant(derived))

@@ -346,7 +346,7 @@ def test_definitions_of_one_name_share_its_budget(book: Ledger) -> None:
 
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
     book.set_budget("d", Budget(1.0), UNIT)
-    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
+    with pytest.raises(BudgetExceeded, match="must have a budget under 'add or remove one record'"):
         book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
     book.set_budget("d", Budget(0.2))  # for every other relation
     book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
@@ -377,7 +377,7 @@ def test_a_budget_for_each_relation_is_for_one_of_a_kind(
     one, other = (GaussianCost(sigma=9e3, relation=each, table=table) for each in (first, second))
     for cost in (one, one):
         book.accountant("d").compose(cost)
-    with pytest.raises(BudgetExceeded, match="d needs a budget of its own under"):
+    with pytest.raises(BudgetExceeded, match="d must have a budget for"):
         book.accountant("d").compose(other)
     book.accountant("d").compose(gaussian(9.0))  # of another kind
     book.set_budget("d", Budget(1.0, 1e-5), second)
@@ -714,5 +714,5 @@ def test_a_spelling_without_a_budget_for_a_relation_is_no_way_around_one(
     book.accountant(name).compose(laplace(0.9))
     with pytest.raises(BudgetExceeded):  # of the other spelling
         book.accountant(name).compose(laplace(0.2))
-    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
+    with pytest.raises(BudgetExceeded, match="must have a budget under 'add or remove one record'"):
         book.accountant(name).compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))

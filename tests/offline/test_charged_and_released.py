@@ -532,7 +532,7 @@ def test_two_units_are_two_relations(
     book = Ledger(tmp_path / "ledger.sqlite")
     book.set_budget("clinic", Budget(2.0))
     release(logs[0], **more, accountant=book.accountant("clinic"))
-    with pytest.raises(BudgetExceeded, match=r"a budget of its own under .*\(visit\)"):
+    with pytest.raises(BudgetExceeded, match=r"must have a budget for .*\(visit\)"):
         release(logs[1], **more, accountant=book.accountant("clinic"))
     book.set_budget("clinic", Budget(1.0), f"{kind} (visit)")
     release(logs[1], **more, accountant=book.accountant("clinic"))
