@@ -484,18 +484,18 @@ SUMS = "contributions, by their sum"
 NORMS = "contributions, by their norm"
 
 
-def _of_persons(size: int) -> dict[str, Any]:
-    """Return what relations about persons know, where contributions change by a size."""
-    tables = {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
-    return {"tables": tables, "covers_arrival": True, "norm_only": (NORMS,), "sum_only": (SUMS,)}
+def _of_persons(kind: str, unit: str, size: int) -> dict[str, Any]:
+    """Return what a relation about persons of a unit is, where contributions change by a size.
 
-
-def _named(kind: str, unit: str) -> str:
-    """Return a name that no other unit shares; that of "person" is the kind's own."""
+    No other unit has its name, which for "person" is that of the kind.
+    """
     check_is("unit", unit, str)
     plain = unit.isprintable() and "\\" not in unit
     said = unit if plain else unit.encode("unicode_escape").decode()
-    return kind if unit == "person" else f"{kind} ({said})"
+    name = kind if unit == "person" else f"{kind} ({said})"
+    tables = {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
+    return {"name": name, "tables": tables, "covers_arrival": True,
+            "norm_only": (NORMS,), "sum_only": (SUMS,)}  # fmt: skip
 
 
 class AddRemovePerson(Relation):
@@ -515,7 +515,7 @@ class AddRemovePerson(Relation):
     unit: str = fixed()
 
     def __init__(self, unit: str = "person") -> None:
-        super().__init__(_named("add or remove one person", unit), **_of_persons(1))
+        super().__init__(**_of_persons("add or remove one person", unit, 1))
         object.__setattr__(self, "unit", unit)
 
 
@@ -529,7 +529,7 @@ class ReplacePerson(Relation):
     unit: str = fixed()
 
     def __init__(self, unit: str = "person") -> None:
-        super().__init__(_named("replace one person", unit), **_of_persons(2))
+        super().__init__(**_of_persons("replace one person", unit, 2))
         object.__setattr__(self, "unit", unit)
 
 
@@ -545,8 +545,7 @@ def of_unit(relation: Relation, unit: str) -> Relation:
         return relation
     if relation.unit not in ("person", unit):
         raise ValueError(
-            f"relation must be about the unit {shown(unit)} of the log, got {shown(relation)}; "
-            "leave out its unit."
+            f"relation must be about the unit {shown(unit)} of the log, got {shown(relation.unit)}."
         )
     return type(relation)(unit)
 

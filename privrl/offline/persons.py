@@ -44,14 +44,7 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, target_of
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    NORMS,
-    SUMS,
-    AddRemovePerson,
-    Relation,
-    ReplacePerson,
-    of_unit,
-)
+from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson, of_unit
 from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.chosen import check_paid, trial_behind, trial_now
