@@ -27,7 +27,7 @@ from privrl.envs.facts import (
 )
 from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
-from privrl.files.shown import shown
+from privrl.files.shown import shown, shown_env
 from privrl.numerics.checks import check_count, plain_array, plain_float
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import BoolArray, FloatArray
@@ -444,24 +444,24 @@ def _flags_of(env: VectorEnv[Any, Any, Any], flags: object) -> BoolArray:
     found = plain_array("flags", flags)
     if found.dtype != np.bool_ or found.shape != (env.num_envs,):
         raise ValueError(
-            f"env must tell of each environment whether its episode has ended, as bool, and {env} "
-            "did not; check its step."
+            "env must tell of each environment whether its episode has ended, as bool, and "
+            f"{shown_env(env)} did not; check its step."
         )
     return found
 
 
 def _unexpected_end(env: object) -> ValueError:
     return ValueError(
-        f"{env} ended an episode before the horizon; make the agent with terminates=True so that "
-        "it can learn where episodes end."
+        f"{shown_env(env)} ended an episode before the horizon; make the agent with "
+        "terminates=True so that it can learn where episodes end."
     )
 
 
 def _no_state(env: object, space: object) -> ValueError:
     """Return the error for an invalid observation or reward, without its value."""
     return ValueError(
-        f"env must show states of its observation space {space} and pay numbers, and {env} did "
-        "not; check its reset and step."
+        f"env must show states of its observation space {space} and pay numbers, and "
+        f"{shown_env(env)} did not; check its reset and step."
     )
 
 
@@ -488,10 +488,10 @@ def _check_arrival(agent: TabularAgent, env: Playable) -> None:
     if pays_on_arrival(env):
         agent.check_covers_arrival()
     raise ValueError(
-        f"nothing shows that rewards of {env} do not depend on the state that is arrived in, and "
-        "the agent's relation does not cover those that do; make it with arrival_rewards=True, or "
-        "give the class of its step an attribute arrival_rewards = False if you know that they do "
-        "not."
+        f"nothing shows that rewards of {shown_env(env)} do not depend on the state that is "
+        "arrived in, and the agent's relation does not cover those that do; make it with "
+        "arrival_rewards=True, or give the class of its step an attribute arrival_rewards = False "
+        "if you know that they do not."
     )
 
 
@@ -506,8 +506,8 @@ def _check_fit(agent: TabularAgent, env: Any, states: Space[Any], actions: Space
         )
     if (int(states.n), int(actions.n)) != (agent.n_states, agent.n_actions):
         raise ValueError(
-            f"agent must be made for the {states.n} states and {actions.n} actions of {env}, got "
-            f"{agent.n_states} and {agent.n_actions}."
+            f"agent must be made for the {states.n} states and {actions.n} actions of "
+            f"{shown_env(env)}, got {agent.n_states} and {agent.n_actions}."
         )
 
 

@@ -26,7 +26,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.envs.toy_text import episode_limit, is_overridden, owners
 from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange, clipped
 from privrl.files.html import InHtml
-from privrl.files.shown import shown
+from privrl.files.shown import shown, shown_env
 from privrl.numerics.checks import check_count, check_is
 
 DEFAULT_HORIZON: Final = 100
@@ -200,16 +200,17 @@ def limits_of(
     limit = episode_limit(env)
     if horizon is not None and limit is not None and horizon > limit:
         raise ValueError(
-            f"horizon must be at most {limit}, the steps after which {env} ends an episode by "
-            f"itself, got {horizon}; make it with a longer one, if it takes that as an argument."
+            f"horizon must be at most {limit}, the steps after which {shown_env(env)} ends an "
+            f"episode by itself, got {horizon}; make it with a longer one, if it takes that as an "
+            "argument."
         )
     outcomes, known = _outcomes(env), _well_known(env)
     if outcomes and reward_range:
         low, high = _range_of_tables(outcomes)
         if not clipped([low, high], *reward_range)[1].all():
             raise ValueError(
-                f"reward_range must hold all rewards of {env}, from {low:g} to {high:g}, got "
-                f"{reward_range[0]:g},{reward_range[1]:g}."
+                f"reward_range must hold all rewards of {shown_env(env)}, from {low:g} to "
+                f"{high:g}, got {reward_range[0]:g},{reward_range[1]:g}."
             )
     steps = horizon or limit or (known and known.limit) or DEFAULT_HORIZON
     return steps, reward_range or _range(env, outcomes)

@@ -6,6 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from privrl.files.shown import shown_env
+
 _DIRECTIONS = 4
 _DOORS = 3  # states of one: open, closed, locked
 
@@ -38,7 +40,9 @@ class Position(gym.ObservationWrapper[np.int64, Any, Any], gym.utils.RecordConst
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         if not is_minigrid(env):
-            raise ValueError(f"env must be a MiniGrid, got {env}; FlattenDiscrete numbers others.")
+            raise ValueError(
+                f"env must be a MiniGrid, got {shown_env(env)}; FlattenDiscrete numbers others."
+            )
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         self._grid.reset()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl.envs.released import Released
-from privrl.numerics.printing import up
+from privrl.numerics.printing import exact, up
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:  # it loads when a picture is drawn
@@ -113,7 +113,7 @@ def _promise(released: Released) -> str:
     statement = released.statement
     of = (
         f"delta {up(statement['delta'])}" if "delta" in statement
-        else f"of Rényi order {statement['order']:g}"
+        else f"of Rényi order {exact(statement['order'])}"
     )  # fmt: skip
     return f"epsilon {up(statement['epsilon'])}, {of}; protects {statement['unit']}"
 

@@ -12,6 +12,7 @@ from privrl.envs import planning
 from privrl.envs.rollouts import AutomaticSimulator, Simulator
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
+from privrl.files.shown import shown_env
 from privrl.numerics.checks import as_floats, check_count
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
@@ -120,7 +121,7 @@ class TabularMDP:
             horizon = episode_limit(env)
         if horizon is None:
             raise ValueError(
-                f"horizon must be given, got None and {env} has no time limit; "
+                f"horizon must be given, got None and {shown_env(env)} has no time limit; "
                 "pass horizon=..., in steps."
             )
         return cls(*read_tables(env), horizon=horizon)

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from privrl.envs.support import Support
+from privrl.files.shown import shown_env
 from privrl.numerics.typing import FloatArray
 
 
@@ -43,8 +44,8 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
     if table is None or start is None:
         raise ValueError(
             "env must carry its tables as P and initial_state_distrib, as Gymnasium's toy_text "
-            f"environments do, got {env}; build a TabularMDP from arrays instead, or train in it "
-            "budget by budget (privrl train)."
+            f"environments do, got {shown_env(env)}; build a TabularMDP from arrays instead, or "
+            "train in it budget by budget (privrl train)."
         )
     if is_overridden(env.unwrapped):
         raise ValueError(

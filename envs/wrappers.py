@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from privrl.envs.bins import PUBLIC, PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
-from privrl.files.shown import shown
+from privrl.files.shown import shown, shown_env
 from privrl.numerics.checks import as_floats, check_is, plain_float
 from privrl.numerics.typing import BoolArray, FloatArray
 
@@ -233,14 +233,15 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
             number = plain_float("reward", reward)
         except ValueError:
             raise ValueError(
-                f"env must pay numbers, and a reward of {self.env} is none; check its step."
+                f"env must pay numbers, and a reward of {shown_env(self.env)} is none; check its "
+                "step."
             ) from None
         if self._low <= number <= self._high:
             return number
         near, inside = clipped(reward, self._low, self._high)  # type: ignore[arg-type] # a number
         if not inside:
             raise ValueError(
-                f"reward_range must hold every reward, and {self.env} paid one outside "
+                f"reward_range must hold every reward, and {shown_env(self.env)} paid one outside "
                 f"{self._low:g},{self._high:g}; give the least and the greatest that it can ever "
                 "pay by its rules, as --reward-range=LOW,HIGH, and never what was seen."
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 from privrl.experiments.palette import GREY
 from privrl.experiments.reports.parts import Cells, Chart, Level, Series
+from privrl.numerics.printing import up
 
 _HEIGHT, _ROW, _FRAME = 360, 26, 64  # pixels: of lines, of a row, and around the rows
 _LANE = 9  # pixels of a row for each of its series
@@ -33,7 +34,7 @@ def _figure(chart: Chart) -> Any:
     figure = plotting.figure(
         height=_FRAME + row * len(chart.labels) if horizontal else _HEIGHT,
         sizing_mode="stretch_width",
-        x_axis_type="log" if chart.log_x else "linear",
+        x_axis_type="log" if chart.of_budgets else "linear",
         toolbar_location=None,
         tools="",
         min_border_right=16,
@@ -58,6 +59,8 @@ def _lines(figure: Any, chart: Chart) -> None:
     seen = []
     for series in _series(chart):
         source = _source(models, series)
+        if chart.of_budgets:
+            source.data["budget"] = list(map(up, series.x))
         if series.low:
             figure.varea("x", "low", "high", source=source, fill_alpha=0.15, color=series.colour)
         figure.line("x", "y", source=source, color=series.colour, line_width=2,
@@ -68,7 +71,8 @@ def _lines(figure: Any, chart: Chart) -> None:
             figure.scatter("x", "y", source=source, color=series.colour,
                            marker=series.marker or "circle", **look)
         )  # fmt: skip
-    _hover(figure, chart, seen, "@y{0.[0000]}", "@x{0.[000]}", interval=True)
+    along = "@budget" if chart.of_budgets else "@x{0.[000]}"
+    _hover(figure, chart, seen, "@y{0.[0000]}", along, interval=True)
     numbers = [level.y for level in chart.levels] + [0.0] * chart.from_zero
     for series in _series(chart):
         numbers += (*series.y, *series.low, *series.high)
@@ -76,9 +80,9 @@ def _lines(figure: Any, chart: Chart) -> None:
     pad = 0.05 * ((high - low) or 1.0)
     start = low if low == 0 and chart.from_zero else low - pad
     figure.update(y_range=models.Range1d(start, high + pad))
-    if chart.log_x:
+    if chart.of_budgets:
         ticks = sorted({x for series in _series(chart) for x in series.x})
-        labels = {x: f"{x:g}" for x in ticks}
+        labels = {x: up(x) for x in ticks}
         figure.xaxis[0].update(ticker=models.FixedTicker(ticks=ticks), major_label_overrides=labels)
     else:
         figure.xaxis[0].update(formatter=models.NumeralTickFormatter(format="0,0[.]000"))

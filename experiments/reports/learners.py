@@ -275,7 +275,7 @@ def _kept(results: pd.DataFrame, spec: Mapping[str, Any], reward: _Reward) -> tu
         y=reward.name,
         series=tuple(series),
         levels=tuple(levels),
-        log_x=True,
+        of_budgets=True,
         from_zero=reward.is_share,
     )
     table = Table(

@@ -11,6 +11,7 @@ from typing import Any, Final
 from privrl.experiments.palette import BLACK, GREY
 from privrl.experiments.reports import charts, parts
 from privrl.files.files import package_text
+from privrl.numerics.printing import up
 
 _POINTS = 500  # in the table below a picture
 #: Colours of charts on dark pages.
@@ -98,8 +99,8 @@ def _numbers(chart: parts.Chart) -> parts.Table:
     for series in chart.series:
         assert isinstance(series, parts.Series)
         for place, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-            is_line = chart.kind == "lines"
-            here: tuple[parts.Cell, ...] = (x, y) if is_line else (chart.labels[int(y)], x)
+            is_line, shown = chart.kind == "lines", float(up(x)) if chart.of_budgets else x
+            here: tuple[parts.Cell, ...] = (shown, y) if is_line else (chart.labels[int(y)], x)
             if ends:
                 here += (series.low[place], series.high[place]) if series.low else (None, None)
             rows.append((series.name, *here))

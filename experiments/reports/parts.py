@@ -113,8 +113,8 @@ class Chart:
         Labels of the rows from the top; empty for lines.
     levels : tuple of Level
         Reference lines.
-    log_x : bool
-        Whether the horizontal axis is logarithmic.
+    of_budgets : bool
+        Whether the horizontal axis is of epsilons: logarithmic, and never rounded down.
     from_zero : bool
         Whether the vertical axis of lines includes 0. Other kinds always include it.
     """
@@ -126,7 +126,7 @@ class Chart:
     series: tuple[Series, ...] | tuple[Cells, ...]
     labels: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
-    log_x: bool = False
+    of_budgets: bool = False
     from_zero: bool = False
 
 

@@ -44,7 +44,7 @@ from privrl.accounting.names import check_line, check_name, one_spelling
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, PureDP
 from privrl.costs.base import Cost, check_cost, check_delta
-from privrl.costs.relations import Relation, check_relation, has_built_in_name
+from privrl.costs.relations import Relation, check_relation, has_built_in_name, kind_of
 from privrl.costs.relations import check_name as check_relation_name
 from privrl.files.fixed import fixed
 from privrl.files.sharing import judge_alone
@@ -121,7 +121,7 @@ class Receipt:
     @property
     def is_named(self) -> bool:
         """Whether a user named the data set; otherwise its name derives from its content."""
-        return not self.dataset.startswith(_UNNAMED)
+        return _is_named(self.dataset)
 
 
 @dataclass(frozen=True)
@@ -172,13 +172,26 @@ class _State:
         """Return the spends under all relations of a name: at least those under each of them.
 
         Budgets know relations by their names. One built-in name may have several definitions: an
-        agent for numbers and one for tables hide the same step, by changes of other tables.
+        agent for numbers and one for tables hide the same step, by changes of other tables. The
+        name of a kind counts for all of it: earlier versions named no unit of persons.
         """
-        total = Amount.nothing(self.orders)
+        total, names = Amount.nothing(self.orders), (relation, kind_of(relation))
         for (name, _), account in self.accounts.items():
-            if name == dataset and account.relation == relation:
+            if name == dataset and account.relation in names:
                 total += account.total
         return total
+
+    def other_of_kind(self, dataset: str, relation: str) -> str | None:
+        """Return another relation of the same kind under which a name has spends, if any.
+
+        None if the relation has a budget of its own: a budget for each relation is for one of a
+        kind, since the same persons may be behind two, and would be protected by neither total.
+        """
+        spellings, kind = self.budgets.get(dataset, {}).values(), kind_of(relation)
+        if all(relation in said for said in spellings):
+            return None
+        entered = (each.relation for (name, _), each in self.accounts.items() if name == dataset)
+        return next((each for each in entered if each != relation and kind_of(each) == kind), None)
 
     def check_definition(self, dataset: str, relation: Relation) -> None:
         """Check that earlier spends under the name of a relation were under the same changes.
@@ -193,8 +206,8 @@ class _State:
             if name == dataset and account.relation == str(relation) and key != own:
                 raise ValueError(
                     f"relation must have the changes that {shown(account.relation)} had before on "
-                    f"{dataset}, since a budget goes by its name, got others; give it a name of "
-                    "its own."
+                    f"{_said(dataset)}, since a budget goes by its name, got others; give it a "
+                    "name of its own."
                 )
 
     def relations(self, dataset: str) -> tuple[str | None, ...]:
@@ -702,10 +715,10 @@ class Ledger:
         name, content, names = dataset.name, dataset.content, state.names
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
-            raise ValueError(
-                f"dataset must be {shown(known)}, the name of these data in the ledger, got "
-                f"{shown(name)}; use that name, or omit it."
-            )
+            named = "omitted for these data, which the ledger knows by their content"
+            if _is_named(known):
+                named = f"{shown(known)}, the name of these data in the ledger, or omitted"
+            raise ValueError(f"dataset must be {named}, got {shown(name)}.")
         if name not in names:
             alike = sorted(each for each in names if each.casefold() == name.casefold())
             if alike:
@@ -726,19 +739,25 @@ class Ledger:
         state: _State, entry: Mapping[str, Any], before: Amount, after: Amount, cost: Cost
     ) -> Budget | None:
         dataset, relation = entry["dataset"], entry["relation"]
-        budget = state.budget(dataset, relation)
+        budget, said = state.budget(dataset, relation), _said(dataset)
         if budget is None:
             others = sorted(map(str, state.relations(dataset)))
             if not others:
                 return None
             raise BudgetExceeded(
-                f"{dataset} needs a budget under {shown(relation)}, and has one only under "
+                f"{said} must have a budget under {shown(relation)}, got one only under "
                 f"{', '.join(others)}; nothing was spent. Set it with privrl ledger budget."
+            )
+        if (other := state.other_of_kind(dataset, relation)) is not None:
+            raise BudgetExceeded(
+                f"{said} must have a budget for {shown(relation)} alone, since there are spends "
+                f"under {shown(other)}; nothing was spent. Set it with privrl ledger budget "
+                f"--relation {shown(relation)}."
             )
         if budget.admits(after, cost if after.releases == 1 else None):
             return budget
         raise BudgetExceeded(
-            f"the release would bring the spends of {dataset} from "
+            f"the release would bring the spends of {said} from "
             f"{up(100 * budget.share(before))} % to {up(100 * budget.share(after))} % of its "
             f"budget, {budget}, under {shown(relation)}; nothing was spent. Make it more private, "
             "or release something else."
@@ -888,7 +907,17 @@ class LedgerAccountant(KeepsJournal):
 
     def _spent_in_words(self) -> str:
         delta = DEFAULT_DELTA if self._delta is None else self._delta
-        return f"epsilon {up(self.epsilon(delta))} at delta {exact(delta)} of {self._dataset.name}"
+        said = _said(self._dataset.name)
+        return f"epsilon {up(self.epsilon(delta))} at delta {exact(delta)} of {said}"
+
+
+def _is_named(dataset: str) -> bool:
+    return not dataset.startswith(_UNNAMED)
+
+
+def _said(dataset: str) -> str:
+    """Return a data set's name for a message; one from its content differs with each record."""
+    return dataset if _is_named(dataset) else "these data"
 
 
 def drawn_twice(number: int) -> LedgerError:

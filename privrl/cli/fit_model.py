@@ -67,7 +67,7 @@ def _fit_cells(
     from privrl.offline.model import check_model
     from privrl.offline.model import fit_model as model_of
 
-    budget, rng = logs.budget_of(release, private.relation), release.rng()
+    budget, rng = logs.budget_of(release, private.relation, public.space.unit), release.rng()
     names: dict[str, Any] = {"state_names": public.state_names, "action_names": public.action_names}
     check_model(public.space, **names)
     files: tuple[str, ...] = numeric.MODEL

@@ -86,7 +86,7 @@ def _fit_cells(
 ) -> None:
     from privrl.offline.saving import policy_writer
 
-    budget, rng = logs.budget_of(release, private.relation), release.rng()
+    budget, rng = logs.budget_of(release, private.relation, public.space.unit), release.rng()
     _check_public(public, budget, discount)
     accountant = release.account(_FILES, "fit-policy")
     guarantee = budget.guarantee(public.space)

@@ -32,7 +32,7 @@ app.add_typer(
 _LONG = re.compile(  # a number with too many digits, and its name
     r"(?P<name>\w+)=(?P<number>[0-9]+\.[0-9]{6,}(?:e[+-]?[0-9]+)?)"
 )
-_RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
+_RELATION = re.compile(r"""(, )?relation=\w+\(name=('[^']*'|"[^"]*")\)""")  # in a cost
 _WIDTH = 17  # of a name derived from data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
@@ -98,8 +98,8 @@ def budget_command(
         Name of the data set.
     relation
         Adjacency relation: replace-record, add-remove-record, replace-person,
-        add-remove-person, or one that privrl ledger show prints. By default each relation,
-        one by one.
+        add-remove-person, or one that privrl ledger show or a refusal prints. By default each
+        relation, one by one.
     """
     from privrl.accounting import Budget, Ledger
     from privrl.accounting.names import one_spelling
@@ -246,19 +246,19 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
         AddRemoveRecord,
         ReplacePerson,
         ReplaceRecord,
+        kind_of,
     )
 
     made = (ReplaceRecord(), AddRemoveRecord(), ReplacePerson(), AddRemovePerson())
     known = dict(zip(_SHORT, map(str, made), strict=True))
-    if given in known:
-        return known[given]
+    words = known.get(given, given)
     entered = [each.relation for each in accounts if each.dataset == dataset]
-    if given in (*known.values(), *entered):
-        return given
-    raise ValueError(
-        f"relation must be one of {', '.join(_SHORT)}, or that of a release of {dataset}, "
-        f"got {shown(given)}."
-    )
+    if words not in (*known.values(), *entered) and kind_of(words) == words:
+        raise ValueError(
+            f"relation must be one of {', '.join(_SHORT)}, or that of a release of {dataset}, "
+            f"got {shown(given)}."
+        )
+    return words
 
 
 def _print_accounts(book: "Ledger", delta: float | None) -> None:

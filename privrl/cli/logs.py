@@ -103,19 +103,19 @@ class Budget:
         return told | without | {"epsilon_delta": self.epsilon}
 
 
-def relation_of(name: str) -> "Relation":
-    """Return the relation that --relation names."""
+def relation_of(name: str, unit: str) -> "Relation":
+    """Return the relation that --relation names, about the persons of a column."""
     from privrl.costs.relations import AddRemovePerson, ReplacePerson
     from privrl.files.plain import lookup
 
-    return lookup("relation", name, {"add-remove": AddRemovePerson, "replace": ReplacePerson})()
+    return lookup("relation", name, {"add-remove": AddRemovePerson, "replace": ReplacePerson})(unit)
 
 
-def budget_of(release: released.Release, relation: str) -> Budget:
+def budget_of(release: released.Release, relation: str, unit: str) -> Budget:
     """Return the budget of a person, checked."""
     assert release.target  # which checks the numbers
-    unit = relation_of(relation)
-    budget = Budget(release.epsilon, release.delta, release.renyi_order, unit, release.seed)
+    chosen = relation_of(relation, unit)
+    budget = Budget(release.epsilon, release.delta, release.renyi_order, chosen, release.seed)
     assert budget.cost  # which checks them for this noise
     return budget
 

@@ -107,7 +107,7 @@ def fitted(
     from privrl.continuous.moments import MomentsMechanism
     from privrl.envs.released import unit_in_words
 
-    unit = logs.relation_of(private.relation)
+    unit = logs.relation_of(private.relation, schema.person)
     target, rng = release.target, release.rng()
     cost = MomentsMechanism.calibrated(target, relation=unit).cost
     accountant = release.account(files, str(release.context.info_name))

@@ -159,7 +159,10 @@ def friendly() -> Iterator[None]:
 
 
 def _in_environment(error: BaseException) -> str:
-    """Return an error that an environment of the user's raised in words, or nothing."""
+    """Return where an environment of the user's raised an error, or nothing.
+
+    Its message may have a state in it, as that of a KeyError does.
+    """
     modules = sys.modules
     if "gymnasium" not in modules:
         return ""
@@ -172,8 +175,8 @@ def _in_environment(error: BaseException) -> str:
         elif isinstance(env, gym.Env) and not isinstance(env, gym.Wrapper):
             place = f"{Path(frame.f_code.co_filename).name}, line {line}"
             raised = f"{type(env).__name__}.{frame.f_code.co_name} ({place})"
-    what = f"{type(error).__name__}{f': {error}' if str(error) else ''}".rstrip(".")
-    return raised and f"the environment failed in {raised}: {what}; --debug shows the traceback."
+    what = f"{type(error).__name__}; --debug shows the traceback"
+    return raised and f"the environment failed in {raised}: {what}, which may show a state."
 
 
 def _complain(*what: str | Text) -> None:

@@ -34,7 +34,7 @@ from privrl.continuous.posterior import (
     positive_part,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
-from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
+from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson, of_unit
 from privrl.envs.released import privacy_statement, unit_in_words
 from privrl.files.chosen import paid_by
 from privrl.numerics.checks import check_is
@@ -104,6 +104,7 @@ def fit_continuous_model(
         if target is None:
             assert epsilon is not None
             target = target_of(epsilon, delta)
+        relation = of_unit(AddRemovePerson() if relation is None else relation, log.unit)
         mechanism = MomentsMechanism.calibrated(target, relation=relation)
         statement = _statement(mechanism, target, delta, randomness_of(rng), log.unit)
     elif epsilon is not None or target is not None or accountant is not None:

@@ -29,7 +29,7 @@ composition for Gaussian differential privacy*, 2022), and the whole costs one G
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NoReturn, Self
 
@@ -49,6 +49,7 @@ from privrl.costs.relations import (
     Relation,
     ReplaceLoggedStep,
     ReplacePerson,
+    of_unit,
 )
 from privrl.files.chosen import check_paid, trial_behind, trial_now
 from privrl.files.fixed import fixed
@@ -189,11 +190,13 @@ class MomentStream:
     ) -> None:
         check_is("log", log, ContinuousLog, PartitionedContinuousLog)
         check_is("mechanism", mechanism, MomentsMechanism, type(None))
+        if mechanism is not None:
+            mechanism = replace(mechanism, relation=of_unit(mechanism.relation, log.unit))
         self.mechanism, self._log, self._rng = mechanism, log, as_rng(rng)
         self._left, self._paid, self._made_in = 1.0, False, this_process()
         self._lock = threading.Lock()
         self._busy: int | None = None  # the thread that holds the lock
-        self.cost = NoPrivacy(AddRemovePerson()) if mechanism is None else mechanism.cost
+        self.cost = NoPrivacy(AddRemovePerson(log.unit)) if mechanism is None else mechanism.cost
         self._trial = trial_behind(accountant)
         releases.charge(accountant, self.cost)
 

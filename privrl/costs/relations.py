@@ -219,7 +219,8 @@ def check_name(relation: object) -> Relation:
     """
     relation = check_relation(relation)
     known = _built_in(relation.name)
-    if known and _definition(relation) not in map(_definition, known):
+    said = [_without_unit(relation.name), *_definition(relation)[1:]]
+    if known and said not in map(_definition, known):
         raise ValueError(
             f"relation must have a name of its own if its changes are, got "
             f"{shown(relation.name)}, which is {type(known[0]).__name__}'s: a statement has the "
@@ -245,7 +246,22 @@ def _built_in(name: str) -> list[Relation]:
     if (length := steps_of(name)) is not None:
         records, steps = (), (ReplaceEpisode(length),)
     known = [*records, *steps, *map(relation_of_moments, steps)]
-    return [each for each in known if each.name == _spelled(name)]
+    return [each for each in known if each.name == _without_unit(_spelled(name))]
+
+
+def kind_of(name: str) -> str:
+    """Return a relation's name without what other relations of its kind differ in.
+
+    That is whom persons are, how long an episode is, and when rewards are paid.
+    """
+    if steps_of(name) is not None:
+        return "replace one episode"
+    return _without_unit(name).removesuffix(_ARRIVAL)
+
+
+def _without_unit(name: str) -> str:
+    found = _PERSON.fullmatch(name)
+    return name if found is None else found[1]
 
 
 def steps_of(name: str) -> int | None:
@@ -427,6 +443,7 @@ class ReplaceEpisode(Relation):
 
 
 _EPISODE: Final = re.compile(r"replace one episode of ([1-9]\d{0,15}) steps")
+_PERSON: Final = re.compile(r"((?:add or remove|replace) one person) \(.*\)", re.DOTALL)
 
 GRAINS: Final = 2.0**24  #: Of a contribution of norm 1 to moments: data are whole numbers of them.
 MOST_COLUMNS: Final = 3000  #: Of such a contribution: the bound on rounding holds up to here.
@@ -467,10 +484,18 @@ SUMS = "contributions, by their sum"
 NORMS = "contributions, by their norm"
 
 
-def _of_persons(size: int) -> dict[str, Any]:
-    """Return what relations about persons know, where contributions change by a size."""
+def _of_persons(kind: str, unit: str, size: int) -> dict[str, Any]:
+    """Return what a relation about persons of a unit is, where contributions change by a size.
+
+    No other unit has its name, which for "person" is that of the kind.
+    """
+    check_is("unit", unit, str)
+    plain = unit.isprintable() and "\\" not in unit
+    said = unit if plain else unit.encode("unicode_escape").decode()
+    name = kind if unit == "person" else f"{kind} ({said})"
     tables = {SUMS: [(size,), (-size,)], NORMS: [(size,), (-size,)]}
-    return {"tables": tables, "covers_arrival": True, "norm_only": (NORMS,), "sum_only": (SUMS,)}
+    return {"name": name, "tables": tables, "covers_arrival": True,
+            "norm_only": (NORMS,), "sum_only": (SUMS,)}  # fmt: skip
 
 
 class AddRemovePerson(Relation):
@@ -479,10 +504,19 @@ class AddRemovePerson(Relation):
     A person's contribution to all tables together is scaled to a size of 1: by the sum of absolute
     amounts (`SUMS`, for Laplace noise and for votes), or by its Euclidean norm (`NORMS`, for
     Gaussian noise). So the number of steps and episodes does not matter.
+
+    Parameters
+    ----------
+    unit : str
+        What a person is: a log's column of persons. Releases from a log use the log's by default.
+        Relations of several units are several: a patient may have many visits.
     """
 
-    def __init__(self) -> None:
-        super().__init__("add or remove one person", **_of_persons(1))
+    unit: str = fixed()
+
+    def __init__(self, unit: str = "person") -> None:
+        super().__init__(**_of_persons("add or remove one person", unit, 1))
+        object.__setattr__(self, "unit", unit)
 
 
 class ReplacePerson(Relation):
@@ -492,8 +526,28 @@ class ReplacePerson(Relation):
     the same cells. The number of persons is public.
     """
 
-    def __init__(self) -> None:
-        super().__init__("replace one person", **_of_persons(2))
+    unit: str = fixed()
+
+    def __init__(self, unit: str = "person") -> None:
+        super().__init__(**_of_persons("replace one person", unit, 2))
+        object.__setattr__(self, "unit", unit)
+
+
+def of_unit(relation: Relation, unit: str) -> Relation:
+    """Return a relation about persons for a log of a unit; others do not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If it is about another unit.
+    """
+    if not (type(relation) is AddRemovePerson or type(relation) is ReplacePerson):
+        return relation
+    if relation.unit not in ("person", unit):
+        raise ValueError(
+            f"relation must be about the unit {shown(unit)} of the log, got {shown(relation.unit)}."
+        )
+    return type(relation)(unit)
 
 
 class ReplaceLoggedStep(Relation):

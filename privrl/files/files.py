@@ -48,6 +48,7 @@ PARQUET = (".parquet", ".pq")
 _DIGESTS = "sha256"  # the entry of a statement
 _PREFIX = ".writing-"
 _CLAIM = ".taken-"
+_TRIES = 100  # to make a folder that others may remove
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 
@@ -149,7 +150,7 @@ def claimed(out: Path, names: Collection[str]) -> Iterator[None]:
 def _claim(out: Path, name: str) -> tuple[Path, int | None]:
     """Return the folder that claims a name, and the lock on it."""
     mark = out / f"{_CLAIM}{_digest(os.fsencode(name))[:16]}"
-    while True:
+    for _ in range(_TRIES):
         with suppress(FileNotFoundError):  # another command removed it, or the folder
             mark.mkdir(parents=True, exist_ok=True)
             try:
@@ -163,6 +164,7 @@ def _claim(out: Path, name: str) -> tuple[Path, int | None]:
                 raise
             except OSError:  # a disk without locks
                 return mark, None
+    raise _unwritable("out", out)
 
 
 def _drop(mark: Path, held: int | None) -> None:
@@ -190,7 +192,11 @@ def check_folder(out: Path, name: str = "out") -> None:
     while not os.path.lexists(nearest):  # a broken link cannot become a folder
         nearest = nearest.parent
     if not _can_name(out) or not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
+        raise _unwritable(name, out)
+
+
+def _unwritable(name: str, out: Path) -> ValueError:
+    return ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
 
 
 def _can_name(folder: Path) -> bool:

@@ -1,6 +1,7 @@
 """Arguments in messages. The command line needs this module before NumPy is loaded."""
 
 import sys
+from typing import Any
 
 _LONGEST = 200  # characters of a value in a message
 
@@ -15,6 +16,12 @@ def shown(value: object) -> str:
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     empty = isinstance(value, tuple | list | dict) and not value
     return repr(value) if empty else f"an object of type {type(value).__name__}"
+
+
+def shown_env(env: Any) -> str:
+    """Return an environment's name for a message; its own text may hold the state it is in."""
+    bare = getattr(env, "unwrapped", env)
+    return str(getattr(getattr(bare, "spec", None), "id", None) or type(bare).__name__)
 
 
 def _is_scalar(value: object) -> bool:

@@ -99,7 +99,7 @@ def fit_model(
         made = Released(
             **tables,
             statement=statement_of(
-                cost,
+                stream.cost,
                 epsilon,
                 unit=log.unit,
                 order=order,

@@ -44,7 +44,7 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, target_of
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson, of_unit
 from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.chosen import check_paid, trial_behind, trial_now
@@ -223,7 +223,8 @@ class PersonStream:
         What is known of the persons.
     cost : LaplaceCost, GaussianCost or NoPrivacy
         Of everything that leaves here together: of the table `SUMS` or `NORMS` of `AddRemovePerson`
-        or `ReplacePerson`; its noise is for budgets of 1, from 2^-20 to 2^15.5.
+        or `ReplacePerson`, which get the unit of the log; its noise is for budgets of 1, from 2^-20
+        to 2^15.5.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
@@ -249,14 +250,15 @@ class PersonStream:
     ) -> None:
         _check_cost(cost)
         rng = as_rng(rng)
-        self.cost, self._rng, self._made_in = cost, rng, this_process()
+        self._rng, self._made_in = rng, this_process()
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
         self._budgets = budgets_of(log, self._size)
+        self.cost = replace(cost, relation=of_unit(cost.relation, log.unit))
         self._lock, self._in_use, self._paid = threading.RLock(), False, False
         self._trial = trial_behind(accountant)
-        releases.charge(accountant, cost)  # last: a charged budget can be used
+        releases.charge(accountant, self.cost)  # last: a charged budget can be used
 
     def __repr__(self) -> str:  # of nothing private
         return f"PersonStream({self.cost!r})"

@@ -165,7 +165,7 @@ def fit_policy(
         else:
             task = Task(stream, log, facts, discount, allowed, chances)
             learned = learn(task, log, balanced=uniform)
-        policy = LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
+        policy = LoggedPolicy(**vars(learned), facts=facts, cost=stream.cost, unit=log.unit)
         return paid_by(accountant, replace(policy, randomness=randomness_of(rng)))
 
 

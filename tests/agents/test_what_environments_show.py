@@ -2,6 +2,8 @@
 
 import traceback
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -10,9 +12,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import TimeLimit
 from made import agent_of
 
 from privrl.agents import PSRL, KnownRewards, NoisyRewards, QLearning, Transition
+from privrl.envs import TabularMDP, public_facts
 from privrl.envs.wrappers import InRange
 from privrl.samplers import NonPrivate
 
@@ -83,9 +87,9 @@ class LastObservations(BadVector):
         return seen, paid, over, np.ones(2, np.bool_), infos
 
 
-def agent() -> PSRL:
+def agent(n: int = 3) -> PSRL:
     return agent_of(
-        PSRL, 3, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), rng=1
+        PSRL, n, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((n, 2))), rng=1
     )
 
 
@@ -108,6 +112,43 @@ def test_no_error_shows_a_state(state: Any, at: int) -> None:
             assert str(SECRET) not in str(caught.value.__context__)
             if isinstance(env, VectorEnv):
                 assert not learner._new.counts.any()
+
+
+@dataclass(eq=False)
+class Ward(Bad):
+    """Its text, as any data class writes it, holds the state that it is in."""
+
+    at: int
+    state: Any
+    reward: Any
+    history: list[int] = field(default_factory=lambda: [SECRET] * 2)
+
+
+@dataclass(eq=False)
+class Wards(BadVector):
+    at: int
+    state: Any
+    reward: Any
+    mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    history: list[int] = field(default_factory=lambda: [SECRET] * 2)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.at, self.state, self.reward, self.mode)
+
+
+def test_no_error_shows_the_text_of_an_environment() -> None:
+    tries: list[Callable[[], object]] = [
+        lambda: agent().learn(2, env=Ward(3, SECRET, 0.5)),
+        lambda: agent().learn(2, env=Wards(3, SECRET, 0.5)),
+        lambda: agent().learn(2, env=InRange(Ward(2, 1, 7.0), 0, 1)),
+        lambda: agent(5).learn(2, env=Ward(9, 1, 0.5)),
+        lambda: TabularMDP.from_gymnasium(Ward(9, 1, 0.5)),
+        lambda: public_facts(TimeLimit(Ward(9, 1, 0.5), 4), horizon=5),
+    ]
+    for fails in tries:
+        with pytest.raises(ValueError, match="Ward") as caught:
+            fails()
+        check(caught.value)
 
 
 @pytest.mark.parametrize("at", [1, 3])

@@ -70,7 +70,7 @@ def test_a_model_is_written_charged_played_and_planned_in(folder: Path) -> None:
     result = run(*FIT, "--epsilon", 5, "--delta", "1e-6", "--out", "model")
     assert result.exit_code == 0, result.output
     assert "model.json cost: (5, 1e-06)-differential privacy; privacy unit: " in said(result)
-    assert "add or remove one person, patient: all episodes" in said(result)
+    assert "add or remove one person (patient), patient: all episodes" in said(result)
     assert names("model") == MODEL
     (account,) = Ledger().accounts()
     assert account.total.releases == 1

@@ -22,7 +22,7 @@ from privrl.continuous import (
     read_continuous_log,
 )
 from privrl.continuous.moments import GRAINS, by_row, sensitivity
-from privrl.costs.relations import ReplaceLoggedStep
+from privrl.costs.relations import AddRemovePerson, ReplaceLoggedStep
 
 FIELDS = ("state", "action", "next_state", "reward", "terminated", "offsets")
 
@@ -69,6 +69,7 @@ def test_the_unit_goes_with_the_log(person: Any, unit: str) -> None:
     model = fit_continuous_model(log, epsilon=1.0)
     assert model.statement is not None
     assert model.statement["unit"] == unit
+    assert model.statement["relation"] == str(AddRemovePerson(log.unit))
     assert {part.unit for part in log.blocks(1)} == {log.unit}
 
 

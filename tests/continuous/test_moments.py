@@ -255,6 +255,18 @@ def test_a_budget_is_charged_once_and_never_exceeded() -> None:
         fit_continuous_model(log, epsilon=1, accountant=tight)
 
 
+def test_a_stream_is_charged_for_the_unit_of_its_log() -> None:
+    """Episodes and persons were added up in one account, of neither."""
+    log, mechanism, accountant = walks(2, 0), MomentsMechanism(sigma=5.0), RdpAccountant()
+    MomentStream(log, mechanism, 0, accountant)
+    with pytest.raises(ValueError, match=r"got 'add or remove one person \(episode\)'"):
+        MomentStream(replace(log, unit="episode"), mechanism, 0, accountant)
+    with pytest.raises(ValueError, match=r"got 'add or remove one person \(episode\)'"):
+        fit_continuous_model(replace(log, unit="episode"), epsilon=1.0, accountant=accountant)
+    by_step = replace(mechanism, relation=ReplaceLoggedStep())  # a step of anybody
+    assert MomentStream(log, by_step, 0).cost.relation == ReplaceLoggedStep()
+
+
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 def test_replay_finds_nothing(relation: Relation) -> None:
     """All that leaves a fit is the same on a neighbouring log, given the releases."""

@@ -867,6 +867,8 @@ def test_text_shows_where_actions_lead():
 def test_promises_are_rounded_up():
     order = privacy_statement(**(FIELDS | {"delta": None, "epsilon": 0.123412}), order=2)
     assert "epsilon 0.1235, of Rényi order 2; pro" in at(model(statement=order), 0).render()
+    order = privacy_statement(**(FIELDS | {"delta": None}), order=1.00000049)  # which is not 1
+    assert "of Rényi order 1.00000049; pro" in at(model(statement=order), 0).render()
 
 
 def wide():

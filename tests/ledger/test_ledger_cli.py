@@ -220,6 +220,25 @@ def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Pat
     assert "ledger" not in command_line
 
 
+def test_a_folder_in_which_nothing_can_be_made_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /proc, or in a folder that others remove all the time: it was tried for ever."""
+    tries = iter(range(1000))
+
+    def mkdir(*_: object, **__: object) -> None:
+        if next(tries, None) is None:
+            pytest.exit("it is tried for ever")
+        raise FileNotFoundError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", mkdir)
+        result = run(*COMMANDS["histogram"][0], "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "out must be a folder that can be written to, got 'out'." in said(result)
+    assert not Ledger("book.sqlite").is_there
+
+
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_commands_do_not_write_one_folder(
@@ -357,7 +376,7 @@ def test_logs_are_entered_too(command: str, folder: Path) -> None:
     arguments = [command, "visits.csv", "--schema", "visits.toml"]
     result = run(*arguments, "--out", "a")
     assert result.exit_code == 0, result.output
-    assert "under add or remove one person spent before: nothing" in said(result)
+    assert "under add or remove one person (patient) spent before: nothing" in said(result)
     assert "spent before: (1, 1e-05), by 1 release in total: (2, 1e-05), by 2 releases" in said(
         run(*arguments, "--out", "b")
     )
@@ -520,3 +539,37 @@ def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None
     said_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
     found = [float(re.search(r"=([0-9.]+)", entry["what"])[1]) for entry in said_of]
     assert found == [0.123457, 0.123456, 0.765433, 0.765432]
+
+
+def test_persons_of_two_columns_need_two_budgets(folder: Path) -> None:
+    """A patient has many visits: half the budget hid a patient, and half of it each visit."""
+    save_visits()
+    pd.read_csv("visits.csv").assign(visit=lambda rows: rows["patient"] // 10).to_csv("visits.csv")
+    fit = ["fit-policy", "visits.csv", "--schema", "visits.toml", "--dataset", "clinic"]
+    run("ledger", "budget", "clinic", "--epsilon", 2, "--delta", 0)
+    assert run(*fit, "--out", "a").exit_code == 0
+    refused = run(*fit, "--person", "visit", "--out", "b")
+    assert refused.exit_code == 2
+    relation = "add or remove one person (visit)"
+    assert f"clinic must have a budget for '{relation}' alone" in said(refused)
+    assert run("ledger", "budget", "clinic", "--epsilon", 1, "--relation", relation).exit_code == 0
+    assert f"of clinic, under {relation} spent before: nothing" in said(
+        run(*fit, "--person", "visit", "--out", "c")
+    )
+    shown = said(run("ledger", "show", "clinic"))
+    assert shown.count("one person (visit)") == 2  # of its budget, and of its release
+
+
+def test_no_refusal_shows_a_name_that_derives_from_the_data(folder: Path) -> None:
+    """It differs with each record, so it tells which of two files was read."""
+    fit = COMMANDS["histogram"][0]
+    assert run(*fit, "--out", "a").exit_code == 0
+    derived = Ledger().accounts()[0].dataset
+    run("ledger", "budget", derived, "--epsilon", 1, "--delta", "1e-5")
+    for words, more in (("must be omitted for these data", ["--dataset", "people"]),
+                        ("the spends of these data from", [])):  # fmt: skip
+        refused = run(*fit, *more, "--out", "b")
+        assert refused.exit_code == 2
+        assert words in said(refused)
+        assert derived not in refused.output
+    assert derived not in repr(Ledger().accountant(derived))

@@ -5,6 +5,7 @@ import math
 import pickle
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -37,8 +38,10 @@ from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import (
     NORMS,
     REPLACE_REWARD,
+    SUMS,
     AddRemovePerson,
     ReplaceLoggedStep,
+    ReplacePerson,
     relation_of_moments,
 )
 from privrl.data.schema import Bins, Categories, Schema
@@ -278,7 +281,7 @@ def test_what_is_no_cost_is_refused(book: Ledger) -> None:
     "named",
     [
         *(UNIT, AddRemoveRecord(), AddRemovePerson(), ReplaceStep(), ReplaceEpisode(7)),
-        *(ReplaceLoggedStep(), REPLACE_REWARD),
+        *(ReplaceLoggedStep(), REPLACE_REWARD, AddRemovePerson("visit"), ReplacePerson("A (b)")),
     ],
     ids=str,
 )
@@ -343,7 +346,7 @@ def test_definitions_of_one_name_share_its_budget(book: Ledger) -> None:
 
 def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
     book.set_budget("d", Budget(1.0), UNIT)
-    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
+    with pytest.raises(BudgetExceeded, match="must have a budget under 'add or remove one record'"):
         book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
     book.set_budget("d", Budget(0.2))  # for every other relation
     book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
@@ -352,6 +355,51 @@ def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> N
         book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
     book.set_budget("d", Budget(2.0), UNIT)
     book.accountant("d").compose(laplace(1.0))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (AddRemovePerson("patient"), AddRemovePerson("visit")),
+        (AddRemovePerson("patient"), AddRemovePerson()),
+        (AddRemovePerson(), AddRemovePerson("patient")),
+        (ReplaceEpisode(30), ReplaceEpisode(29)),
+        (ReplaceStep(), ReplaceStep(arrival_rewards=True)),
+    ],
+    ids=str,
+)
+def test_a_budget_for_each_relation_is_for_one_of_a_kind(
+    book: Ledger, first: Relation, second: Relation
+) -> None:
+    """Each had the whole budget, though the same persons may be behind both."""
+    book.set_budget("d", Budget(1.0, 1e-5))
+    table = NORMS if isinstance(first, AddRemovePerson) else None
+    one, other = (GaussianCost(sigma=9e3, relation=each, table=table) for each in (first, second))
+    for cost in (one, one):
+        book.accountant("d").compose(cost)
+    with pytest.raises(BudgetExceeded, match="d must have a budget for"):
+        book.accountant("d").compose(other)
+    book.accountant("d").compose(gaussian(9.0))  # of another kind
+    book.set_budget("d", Budget(1.0, 1e-5), second)
+    book.accountant("d").compose(other)
+    book.accountant("other").compose(one)  # without a budget there are two accounts
+    book.accountant("other").compose(other)
+
+
+def test_entries_that_name_no_unit_count_for_each(book: Ledger) -> None:
+    """Earlier versions entered persons of all columns so."""
+    cost = LaplaceCost(scale=2.0, relation=AddRemovePerson(), table=SUMS)
+    book.accountant("d").compose(cost)
+    book.set_budget("d", Budget(0.9), "add or remove one person (visit)")
+    with pytest.raises(BudgetExceeded, match=r"to 111\.2 %"):
+        book.accountant("d").compose(replace(cost, relation=AddRemovePerson("visit")))
+
+
+def test_units_are_told_apart() -> None:
+    units = ["person", "Person", "a\\n", "a\n", "'a'", "", "visit)", "\N{ZERO WIDTH SPACE}visit)"]
+    names = {str(AddRemovePerson(unit)) for unit in units}
+    assert len(names) == len(units)
+    assert all(name.isprintable() for name in names)
 
 
 def test_an_account_has_its_budget(book: Ledger) -> None:
@@ -666,5 +714,5 @@ def test_a_spelling_without_a_budget_for_a_relation_is_no_way_around_one(
     book.accountant(name).compose(laplace(0.9))
     with pytest.raises(BudgetExceeded):  # of the other spelling
         book.accountant(name).compose(laplace(0.2))
-    with pytest.raises(BudgetExceeded, match="needs a budget under 'add or remove one record'"):
+    with pytest.raises(BudgetExceeded, match="must have a budget under 'add or remove one record'"):
         book.accountant(name).compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))

@@ -385,7 +385,7 @@ def _tried(kind: str, candidate: Callable[[Trial], Any], trials: int = 1) -> Any
         {"it": lambda trial: (candidate(trial), 0.0)},
         target=PureDP(1.0) if pure else ApproxDP(1.0, 1e-5),
         trials=trials,
-        relation=AddRemovePerson() if of_persons else None,
+        relation=AddRemovePerson("episode") if of_persons else None,
         rng=0 if trials > 1 else None,
     ).result
 
@@ -722,7 +722,7 @@ def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) 
         {"it": candidate},
         target=PureDP(1.0) if held == "environment" else ApproxDP(1.0, 1e-5),
         trials=1,
-        relation=None if held == "training" else AddRemovePerson(),
+        relation=None if held == "training" else AddRemovePerson("episode"),
     ).result
     with pytest.raises(ValueError, match="chosen among several"):
         made.policy.save(tmp_path / "it") if held == "training" else _saved(

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ import pytest
 from crowds import crowd, left_of, one_says, says
 from test_cli_offline import FIT, SCHEMA, run, said, visits
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting import Budget, BudgetExceeded, Ledger, RdpAccountant
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data import Categories
-from privrl.data.logs import Log, LogSchema
+from privrl.data.logs import Log, LogSchema, read_log
 from privrl.data.logs.episodes import from_buffer
 from privrl.data.logs.log import CUT, LogSpace
 from privrl.data.logs.partitions import PartitionedLog
@@ -34,6 +35,7 @@ from privrl.offline import (
     fit_policy,
     load_policy,
     plan_for,
+    sample_log,
 )
 from privrl.offline.persons import PersonStream, person_cost
 from privrl.offline.saving import unit_in_words
@@ -484,7 +486,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_unit_is_what_the_column_says(folder: Path, command: str) -> None:
     result = run(command, *FIT, "--person", "visit", "--out", "out")
     assert result.exit_code == 0, result.output
-    assert "privacy unit: add or remove one person, visit: all episodes" in said(result)
+    assert "privacy unit: add or remove one person (visit), visit: all episodes" in said(result)
     stated = json.loads(Path("out", "release.json").read_text())
     assert stated["guarantee"]["unit"] == "visit: all episodes"
     name = "model.json" if command == "fit-model" else "policy.json"
@@ -499,8 +501,58 @@ def test_the_unit_goes_with_the_log() -> None:
     for person, unit in ((None, "episode"), (["p"], "person: all episodes")):
         log = from_buffer([lived], **given, person=person)
         assert fit_model(log, epsilon=1.0).statement["unit"] == unit
+        assert fit_policy(log, epsilon=1.0).cost.relation == AddRemovePerson(log.unit)
     odd = LogSchema(person="a\nb", action={"x": Categories((0, 1))}, most_steps=1)
     assert unit_in_words(odd.space.unit) == "'a\\nb': all episodes"
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "kind"),
+    [
+        (fit_policy, {}, "add or remove one person"),
+        (fit_policy, {"relation": ReplacePerson()}, "replace one person"),
+        (fit_model, {}, "add or remove one person"),
+        (evaluate_policy, {"action": np.zeros(6, int), "behaviour": np.full((6, 3), 1 / 3)},
+         "add or remove one person"),
+    ],
+    ids=["fit_policy", "replaced", "fit_model", "evaluate_policy"],
+)  # fmt: skip
+def test_two_units_are_two_relations(
+    release: Any, more: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    """A patient may have many visits: one account added up what hid a visit and what hid them."""
+    logs = [
+        read_log(visits(40).rename(columns={"patient": unit}), replace(SCHEMA, person=unit))
+        for unit in ("patient", "visit")
+    ]
+    one, more = RdpAccountant(), {"epsilon": 1.0, **more}
+    release(logs[0], **more, accountant=one)
+    with pytest.raises(ValueError, match=r"cost must be about .*\(patient\).*got .*\(visit\)"):
+        release(logs[1], **more, accountant=one)
+    book = Ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("clinic", Budget(2.0))
+    release(logs[0], **more, accountant=book.accountant("clinic"))
+    with pytest.raises(BudgetExceeded, match=r"must have a budget for .*\(visit\)"):
+        release(logs[1], **more, accountant=book.accountant("clinic"))
+    book.set_budget("clinic", Budget(1.0), f"{kind} (visit)")
+    release(logs[1], **more, accountant=book.accountant("clinic"))
+    spent = {each.relation: each.total.epsilon(None) for each in book.accounts()}
+    assert spent == {f"{kind} (patient)": 1.0, f"{kind} (visit)": 1.0}
+
+
+def test_a_cost_about_another_unit_is_refused() -> None:
+    accountant = RdpAccountant()
+    cost = person_cost(1.0, AddRemovePerson("visit"))
+    with pytest.raises(ValueError, match="relation must be about the unit 'person' of the log"):
+        PersonStream(crowd(1), cost, 0, accountant)
+    assert not accountant.journal
+
+
+def test_a_made_up_log_is_of_its_schemas_unit() -> None:
+    model = fit_model(read_log(visits(40), SCHEMA), epsilon=1.0, rng=0)
+    made = read_log(sample_log(model, SCHEMA, 20, rng=0), SCHEMA)
+    policy = fit_policy(made, epsilon=1.0, rng=0)
+    assert str(policy.cost.relation) == "add or remove one person (patient)"
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])

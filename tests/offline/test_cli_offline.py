@@ -78,8 +78,8 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert "a model of 6 states and 3 actions" in said(result)
     assert "outcomes: well, dead" in said(result)
     assert (
-        "model.json cost: (2, 0)-differential privacy; privacy unit: add or remove one person, "
-        "patient: all episodes" in said(result)
+        "model.json cost: (2, 0)-differential privacy; privacy unit: add or remove one person "
+        "(patient), patient: all episodes" in said(result)
     )
     play = 'gymnasium.make("privrl.envs:privrl/Released-v0", path="model")'
     assert play in result.output

@@ -414,4 +414,4 @@ def test_a_model_that_was_paid_for_is_saved_if_persons_cannot_be(
     assert isinstance(error, KeyboardInterrupt) or "model was saved" in result.output
     assert {each.name for each in Path("model").iterdir()} >= {"release.json", "model.json"}
     assert not Path("model/synthetic.csv").exists()
-    assert load_released("model").statement["relation"] == "add or remove one person"
+    assert load_released("model").statement["relation"] == "add or remove one person (patient)"

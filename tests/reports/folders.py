@@ -81,10 +81,10 @@ def evil_training(out: Path, *, secret: str = "secret.npz") -> None:
     )
 
 
-def saved_sweep(out: Path) -> pd.DataFrame:
+def saved_sweep(out: Path, *, least: float = 0.1) -> pd.DataFrame:
     """Write a small sweep; return its results."""
     methods = (Method(sampler="non-private"), Method(sampler="noisy-counts"))
-    spec = SweepSpec(methods=methods, epsilons=(0.1, 10.0), episodes=30, horizon=8, runs=3)
+    spec = SweepSpec(methods=methods, epsilons=(least, 10.0), episodes=30, horizon=8, runs=3)
     result = run_sweep(spec, backend="sequential")
     _files.save_all(
         out,

@@ -326,6 +326,17 @@ def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     assert "these are rewards of simulated runs" in words(there)
 
 
+def test_budgets_of_a_sweep_are_never_rounded_down(tmp_path: Path) -> None:
+    """Its cells, ticks and tooltips said 0.1234 for 0.123449."""
+    saved_sweep(tmp_path, least=0.123449)
+    _, text = report(tmp_path, "researcher")
+    shown = re.findall(r'data-head="privacy budget[^"]*" data-key="[^"]*">([^<]*)<', text)
+    assert shown == ["0.1235", "10"]
+    assert '"0.1235"' in text  # of a tick
+    assert "@budget" in text  # of the tooltip
+    assert not re.search(r"0\.12344?[^49]", text)
+
+
 @pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
 def test_a_classifier_is_drawn_as_it_was_released(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
