@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,9 +211,9 @@ def _chosen(
     chosen, undecided = np.zeros(n, np.int64), np.arange(n)
     while undecided.size:
         option = rng.integers(k, size=(undecided.size, tries))  # several at once, for speed
-        far = np.take_along_axis(gap[undecided], option, axis=1).ravel()
+        far: Any = np.take_along_axis(gap[undecided], option, axis=1).ravel()
 
-        def of(i: int, far: IntArray | FloatArray = far) -> Fraction:
+        def of(i: int, far: Any = far) -> Fraction:
             return exactly(far[i])
 
         taken = _bernoulli_exp(nats(far), of, rng).reshape(option.shape)
