@@ -425,12 +425,11 @@ class ContinuousAgent:
 
     def _draw_and_plan(self, episode: int) -> None:
         if self._unplanned != episode:  # else planning was interrupted, and the draw is there
-            self._draw()
-            self._unplanned = episode
+            self._draw(episode)
         self._replan()
         self._unplanned = None
 
-    def _draw(self) -> None:
+    def _draw(self, episode: int) -> None:
         data = self._belief.contributions(self._log(), by_episode=self._by_episode)
         sampler: Any = self._sampler  # its posterior is one of moments
         draw = Draw(self.accountant, [(sampler, data)], self._rng)
@@ -453,7 +452,8 @@ class ContinuousAgent:
         except BaseException as error:
             error.add_note("The budget was charged for this release, and it is lost.")
             raise
-        self._half_done = None  # planning is free, and an interrupt leaves the plan before
+        # Planning is free, and an interrupt leaves the plan before.
+        self._unplanned, self._half_done = episode, None
 
     def _replan(self) -> None:
         if self._belief.batches > 1:

@@ -65,9 +65,9 @@ class TabularAgent(Checkpointed, ABC):
 
     remembered: ClassVar[tuple[str, ...]] = (
         "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "_policy",
-        "episodes_done",
+        "episodes_done", "_unplanned",
     )  # fmt: skip
-    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed", "_unplanned")
+    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
     schedule: Schedule = fixed()
 
     # Facts about the class for the command line, sweeps and figures.
@@ -303,14 +303,13 @@ class TabularAgent(Checkpointed, ABC):
             self._between_draws(episode)
         else:
             if self._unplanned != episode:  # else planning was interrupted, and the draw is there
-                self._draw()
-                self._unplanned = episode
+                self._draw(episode)
             assert self._released is not None
             with np.errstate(all="ignore"):  # as the draw: a plan that raised would lose it
                 self._follow(self._plan(*self._released))
             self._unplanned = None
 
-    def _draw(self) -> None:
+    def _draw(self, episode: int) -> None:
         new = self._new
         counts = new.transitions.filled if takes_cells(self._sampler) else new.counts
         updates: list[tuple[Sampler, FloatArray | Cells]]
@@ -327,7 +326,7 @@ class TabularAgent(Checkpointed, ABC):
             raise
         self._draws += 1
         self._released, self._policy = (transition, reward), None
-        self._half_done = None
+        self._unplanned, self._half_done = episode, None
 
     def _will_pay(self, cost: Cost | None) -> None:
         """Record the cost of a draw before it is charged.

@@ -54,11 +54,13 @@ _RENUMBER = (
 _MIX_PEOPLE = (  # what they return depends on all steps before
     wrappers.NormalizeObservation,
     wrappers.NormalizeReward,
+    wrappers.MaxAndSkipObservation,  # shows observations of an earlier episode that ended early
     vector.NormalizeObservation,
     vector.NormalizeReward,
 )
 
 _MIX_STEPS = (  # what they return depends on earlier steps of the episode
+    wrappers.AtariPreprocessing,
     wrappers.DelayObservation,
     wrappers.FrameStackObservation,
 )

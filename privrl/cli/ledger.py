@@ -253,6 +253,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
     known = dict(zip(_SHORT, map(str, made), strict=True))
     words = known.get(given, given)
     entered = [each.relation for each in accounts if each.dataset == dataset]
+    entered += [kind_of(each) for each in entered]  # of which a refusal may ask for another
     if words not in (*known.values(), *entered) and kind_of(words) == words:
         raise ValueError(
             f"relation must be one of {', '.join(_SHORT)}, or that of a release of {dataset}, "
@@ -262,6 +263,8 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
 
 
 def _print_accounts(book: "Ledger", delta: float | None) -> None:
+    from privrl.costs.relations import kind_of
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     accounts, budgets = book.accounts(), dict(book.budgets())
     names = [each.dataset for each in accounts] + [name for name, _ in budgets]
@@ -282,11 +285,16 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
             amount_text(each.total, _delta_of(each, delta)),
             *said,
         )
-    spent = {(each.dataset, each.relation) for each in accounts}
+    spent = {(each.dataset, each.relation): each.total for each in accounts}
     for (name, relation), budget in budgets.items():
         of_all = relation is None and any(name == dataset for dataset, _ in spent)
         if not of_all and (name, relation) not in spent:
-            table.add_row(escape(name), escape(relation or "each"), "0", "0", _pair(budget), "0 %")
+            total = spent.get((name, kind_of(relation or "")))  # which counts for each unit
+            found = (
+                ("0", "0") if total is None else (str(total.releases), amount_text(total, delta))
+            )
+            used = "0 %" if total is None else share(budget.share(total))
+            table.add_row(escape(name), escape(relation or "each"), *found, _pair(budget), used)
     OUT.print(table)
     OUT.print("Each relation has a separate account.")
 

@@ -172,7 +172,7 @@ def _in_environment(error: BaseException) -> str:
         env = frame.f_locals.get("self")
         if module.split(".", maxsplit=1)[0] == "privrl":
             raised = ""
-        elif isinstance(env, gym.Env) and not isinstance(env, gym.Wrapper):
+        elif isinstance(env, gym.Env) and not module.startswith("gymnasium.wrappers"):
             place = f"{Path(frame.f_code.co_filename).name}, line {line}"
             raised = f"{type(env).__name__}.{frame.f_code.co_name} ({place})"
     what = f"{type(error).__name__}; --debug shows the traceback"

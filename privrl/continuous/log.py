@@ -15,6 +15,7 @@ from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
 from privrl.data.logs.parts import flags_in, numbers_in, part_of
 from privrl.data.schema.entries import exact_of, key_of, objects
+from privrl.data.schema.others import as_column
 from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
 from privrl.numerics.checks import check_is, check_numbers, plain_array
@@ -377,7 +378,8 @@ def _steps(
             if schema.reward is not None:
                 steps["reward"] = _rows(episode.rewards, 1)[:, 0]
             if schema.terminates:
-                over = _table(episode.terminations, 1)[:, 0]
+                over = episode.terminations
+                over = as_column(over, "it") if _is_column(over) else _table(over, 1)[:, 0]
                 steps["terminated"] = flags_in(part_of(over, "terminations"))
     except Exception:  # whatever an episode holds, no other person is to notice
         return None
@@ -386,8 +388,15 @@ def _steps(
 
 def _rows(values: Any, width: int) -> FloatArray:
     """Return the numbers of each step as a row; a ValueError for an array that holds none."""
+    if width == 1 and _is_column(values):
+        return numbers_in(part_of(as_column(values, "values"), "values"))[:, None]
     table = _table(values, width)
     return numbers_in(part_of(table.ravel(), "values")).reshape(table.shape)
+
+
+def _is_column(values: Any) -> bool:
+    """Whether values are a column of a data frame, whose type NumPy may not have."""
+    return type(values).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
 
 
 def _table(values: Any, width: int) -> NDArray[Any]:

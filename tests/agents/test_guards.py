@@ -803,7 +803,7 @@ def test_a_record_enters_one_draw(kind: str, how: str) -> None:
         assert paid[record.state, record.action, 0] == 1
 
 
-def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """The draw of the same episode was made again, so the last planned one was refused."""
     mdp = riverswim()
     agent = PSRL.private(mdp, epsilon=1.0, episodes=60)
@@ -819,6 +819,11 @@ def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(KeyboardInterrupt):
         agent.learn(rng=1)
     assert agent.draws == 3
+    agent.save(tmp_path / "kept")
+    resumed = PSRL.private(mdp, epsilon=1.0, episodes=60)
+    resumed.load(tmp_path / "kept")
+    assert resumed.learn(env=mdp, rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined]
+    calls = calls[:3]
     assert agent.learn(rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined]
     assert len(calls) == agent.draws + 1
 

@@ -367,3 +367,15 @@ def test_a_data_set_of_mountain_car(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(log.action, np.concatenate([each.actions for each in buffers]))
     two = ContinuousLog.from_minari(dataset, schema, person=lambda episode: episode.id % 2)
     assert two.offsets.tolist() == [0, 10, 15]
+
+
+@pytest.mark.parametrize("first", [1, True])
+def test_a_categorical_of_all_is_read_entry_by_entry(first: Any) -> None:
+    """pandas keeps the first of equal objects, so one person's True was in place of all 1s."""
+    pushes = pd.Series([first, 0, 1, 1, 0, 1], dtype=object).astype("category")
+    episodes = [
+        Episode(np.zeros((4, 2)), part, np.zeros(3), ends)
+        for part, ends in ((pushes[:3], [False] * 3), (pushes[3:], pd.Series([False] * 3)))
+    ]
+    log = ContinuousLog.from_buffer(episodes, SCHEMA)
+    assert log.action.ravel().tolist() == [1, 0, 1, 1, 0, 1]

@@ -211,18 +211,18 @@ def test_a_child_with_its_parents_number_is_another_process() -> None:
 @needs_forks
 @each_generator
 def test_a_used_sampler(make) -> None:
-    sampler = NoisyCounts(sigma=2.0, updates=9)
-    draw(RdpAccountant(), [(sampler, COUNTS)], make())
+    sampler, accountant = NoisyCounts(sigma=2.0, updates=9), RdpAccountant()
+    draw(accountant, [(sampler, COUNTS)], make())
 
     def ask() -> Any:
-        accountant = RdpAccountant()
+        own = RdpAccountant()
         with pytest.raises(ValueError, match="one process") as caught:
-            draw(accountant, [(sampler, COUNTS)], make())
-        draw(accountant, [(sampler.fresh(), COUNTS)], make())
+            draw(own, [(sampler, COUNTS)], make())
+        draw(own, [(sampler.fresh(), COUNTS)], make())
         return str(caught.value)
 
     assert "sampler.fresh()" in forked(ask)
-    draw(RdpAccountant(), [(sampler, COUNTS)], make())
+    draw(accountant, [(sampler, COUNTS)], make())
 
 
 @needs_forks
@@ -231,8 +231,9 @@ def test_an_unused_sampler_is_settings_alone() -> None:
     sampler.check(COUNTS)
 
     def ask() -> int:
+        accountant = RdpAccountant()
         for _ in range(3):
-            draw(RdpAccountant(), [(sampler, COUNTS)], secret_rng())
+            draw(accountant, [(sampler, COUNTS)], secret_rng())
         return sampler._done
 
     assert forked(ask) == 3

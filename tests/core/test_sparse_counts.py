@@ -217,9 +217,9 @@ def test_tables_that_cannot_be_released_cost_nothing(make: Callable[[], Any]) ->
 def test_unsigned_places_are_places() -> None:
     """They were charged, then became floats beside the places of what waits."""
     sampler = SparseCounts(sigma=2.0, releases=[1])
-    batch = Cells((3, 4), np.array([2], np.uint64), np.array([7.0]))
+    batch, accountant = Cells((3, 4), np.array([2], np.uint64), np.array([7.0])), RdpAccountant()
     for _ in range(2):
-        (posterior,) = draw(RdpAccountant(), [(sampler, batch)], rng())
+        (posterior,) = draw(accountant, [(sampler, batch)], rng())
     assert len(posterior.counts) == 1
     for cells in (batch, copy.deepcopy(batch), pickle.loads(pickle.dumps(batch, 4))):
         with pytest.raises(ValueError, match="WRITEABLE"):

@@ -13,6 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.wrappers import (
     DelayObservation,
     FrameStackObservation,
+    MaxAndSkipObservation,
     NormalizeObservation,
     NormalizeReward,
     TimeLimit,
@@ -347,7 +348,7 @@ def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
     def paid(env: Any) -> Any:
         return TransformReward(NormalizeReward(env), lambda r: float(np.clip(r, -1, 1)))
 
-    told = "Normalize.* because what that returns depends on all steps before"
+    told = "(Normalize|MaxAndSkip).* because what that returns depends on all steps before"
     with pytest.raises(ValueError, match=told):
         PSRL.private(paid(lake()), epsilon=1.0, episodes=10)
     with pytest.raises(ValueError, match=told):
@@ -372,6 +373,7 @@ def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
     for env in (
         NormalizeReward(gym.make("Pendulum-v1")),
         NormalizeObservation(gym.make("Pendulum-v1")),
+        MaxAndSkipObservation(gym.make("Pendulum-v1")),
     ):
         with pytest.raises(ValueError, match=told):
             of_numbers.learn(10, env=env)

@@ -578,6 +578,29 @@ gym.register("Broken-v0", Broken, max_episode_steps=3)
 """
 
 
+WRAPPED = BROKEN.replace(
+    'gym.register("Broken-v0", Broken,',
+    """
+class Seen(gym.ObservationWrapper):
+    def observation(self, observation):
+        raise LookupError(f"what is {observation + 4711}?")
+
+gym.register("Wrapped-v0", lambda: Seen(Broken()),""",
+)
+
+
+def test_a_wrapper_that_raises_shows_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrapped_env.py").write_text(WRAPPED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = ["train", "--env", "wrapped_env:Wrapped-v0", "--episodes", "2"]
+    result = run(*command, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "the environment failed in Seen.observation" in " ".join(result.output.split())
+    assert "4711" not in result.output
+
+
 def test_an_environment_that_raises_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

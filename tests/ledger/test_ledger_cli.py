@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from made import dosed_log
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
 
-from privrl.accounting import Budget, Ledger
-from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.accounting import Budget, BudgetExceeded, Ledger
+from privrl.costs import GaussianCost, ReplaceRecord, ReplaceStep
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import SUMS, AddRemovePerson
 from privrl.costs.selection import PureCost
 from privrl.data import records
 from privrl.data.schema import Bins, Categories, Schema
@@ -573,3 +576,23 @@ def test_no_refusal_shows_a_name_that_derives_from_the_data(folder: Path) -> Non
         assert words in said(refused)
         assert derived not in refused.output
     assert derived not in repr(Ledger().accountant(derived))
+
+
+def test_a_budget_may_be_set_for_what_a_refusal_names(folder: Path) -> None:
+    """The command that it recommended was refused."""
+    book, old = Ledger(), GaussianCost(sigma=9.0, relation=ReplaceStep(arrival_rewards=True))
+    book.set_budget("wards", Budget(9.0, 1e-5))
+    book.accountant("wards").compose(old)
+    with pytest.raises(BudgetExceeded, match="--relation 'replace one step'"):
+        book.accountant("wards").compose(replace(old, relation=ReplaceStep()))
+    budget = ["ledger", "budget", "wards", "--epsilon", 9, "--relation", "replace one step"]
+    assert run(*budget).exit_code == 0
+    book.accountant("wards").compose(replace(old, relation=ReplaceStep()))
+
+
+def test_what_counts_for_a_budget_is_shown_beside_it(folder: Path) -> None:
+    """It said that nothing was spent, where entries without a unit count for each."""
+    book, cost = Ledger(), LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
+    book.accountant("visits").compose(cost)
+    book.set_budget("visits", Budget(2.5), AddRemovePerson("visit"))
+    assert "1 (1, 0) (2.5, 0) 40 % (visit)" in re.sub(r"\s+", " ", run("ledger", "show").output)

@@ -101,6 +101,7 @@ def from_buffer(
     person : callable or sequence, optional
         Whose each episode is, a text or whole number: a function of the episode, or listed in
         order. Episodes of no such person are left out. By default each episode is a person's own.
+        Whoever they are, the unit is "person"; ``dataclasses.replace(log, unit="ward")`` names one.
 
     Returns
     -------

@@ -199,6 +199,8 @@ def _plain(array: NDArray[Any], called: str) -> Entries:
     held, there, exact = _HELD[kind], np.ones(len(array), np.bool_), exact_of(array.dtype)
     if held == "texts":
         array = array.astype(object)
+        if kind == "T":  # which may have missing entries
+            there = np.array([isinstance(each, str) for each in array], np.bool_)
     elif held == "numbers":
         array = array.astype(np.float64, copy=False)
         there = ~np.isnan(array)
