@@ -173,7 +173,7 @@ class SimplexCost(InHtml):
         log_ratio -= FEW * ((epsilon - bend) / s + abs(slopes[0]) + abs(slopes[1]))
         least = max(special.digamma(a + s) - special.digamma(c - a - s), 0.0)
         valid = log_ratio >= least
-        small = np.maximum(np.exp(-np.where(valid, log_ratio, 0.0)), 1e-300)  # it may underflow
+        small = np.exp(-np.where(valid, log_ratio, 0.0))
         return np.where(valid, small / (1 + (self.n_components - 1) * small), 1.0)
 
     def _parameters(self) -> tuple[float, float, float]:

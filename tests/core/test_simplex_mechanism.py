@@ -97,8 +97,6 @@ def test_a_delta_that_underflows_is_not_zero() -> None:
     """By its theorem it is 1e-523; zero would be below that."""
     cost = SimplexCost(weight=101.9, eta=0.19, eta_bar=0.39, n_components=3, distance=0.0024)
     assert 0 < cost.delta(8.0) < 1e-300
-    few = SimplexCost(weight=2000, eta=0.0005, eta_bar=0.001, n_components=400, distance=0.1)
-    assert few.delta(2e5) > 0  # where gamma underflows
 
 
 def test_twenty_components_at_1e_300() -> None:
