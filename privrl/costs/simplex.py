@@ -188,9 +188,8 @@ class SimplexCost(InHtml):
             for gamma in gammas.flat
         ]
         shares = np.reshape(each, gammas.shape)
-        shares = np.where(
-            gammas > 0, np.maximum(shares, 5e-324), shares
-        )  # what underflows is not 0
+        # What underflows is not 0.
+        shares = np.where(gammas > 0, np.maximum(shares, 5e-324), shares)
         with np.errstate(divide="ignore"):
             return np.minimum(np.log(shares) + LOG_DELTA, 0.0)
 

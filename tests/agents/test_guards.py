@@ -822,9 +822,9 @@ def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch, tmp
     agent.save(tmp_path / "kept")
     resumed = PSRL.private(mdp, epsilon=1.0, episodes=60)
     resumed.load(tmp_path / "kept")
-    assert resumed.learn(env=mdp, rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined]
+    assert resumed.learn(env=mdp, rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined] # noisy
     calls = calls[:3]
-    assert agent.learn(rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined]
+    assert agent.learn(rng=2).draws == agent.sampler.updates  # type: ignore[attr-defined] # noisy
     assert len(calls) == agent.draws + 1
 
 
