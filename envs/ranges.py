@@ -55,7 +55,7 @@ def ranges_of(ranges: str | None, space: Space[Any], name: str = "") -> list[Axi
     Raises
     ------
     ValueError
-        If it cannot be read, is for another number of coordinates, or a coordinate has no bounds.
+        If it cannot be read, is for another number of coordinates, or has one without bounds.
     """
     parts = parts_of(space)
     ranges = PUBLIC_RANGES.get(name) if ranges is None else ranges

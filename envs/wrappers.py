@@ -227,7 +227,7 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
         Raises
         ------
         ValueError
-            If it lies outside, or is no number.
+            If it lies outside, or is not a number.
         """
         try:
             number = plain_float("reward", reward)

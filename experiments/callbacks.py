@@ -86,7 +86,7 @@ class WeightsAndBiases:
     Notes
     -----
     The run's own steps only rise, and what comes late is dropped: as all that a second agent logs.
-    So the episode is a value of its own, against which the others are drawn.
+    So the episode is a separate value, against which the others are drawn.
     """
 
     def __init__(self, run: Any) -> None:

@@ -1,6 +1,6 @@
 """What each method looks like in every picture: its colour, and its marker.
 
-Okabe and Ito's colours, told apart by every kind of colour vision, and two of Tol's muted ones.
+Okabe and Ito's colours, distinct for every kind of colour vision, and two of Tol's muted ones.
 """
 
 import io

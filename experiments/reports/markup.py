@@ -92,7 +92,7 @@ def _numeric_columns(table: parts.Table) -> list[bool]:
 
 
 def _numbers(chart: parts.Chart) -> parts.Table:
-    """Return the numbers of a picture of series; a grid and a map have tables of their own."""
+    """Return the numbers of a picture of series; a grid and a map have separate tables."""
     rows: list[tuple[parts.Cell, ...]] = []
     ends = any(isinstance(series, parts.Series) and series.low for series in chart.series)
     first, second = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)

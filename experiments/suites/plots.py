@@ -80,7 +80,7 @@ def _places(made: shares.Report) -> tuple[dict[str, float], float]:
 
 
 def _lane(made: shares.Report) -> float:
-    """Return the height of a method's part of a row, in inches; less where there are many."""
+    """Return the height of a method's part of a row, in inches; less if they are many."""
     return max(0.095, min(0.13, 0.46 / len(made.names)))
 
 

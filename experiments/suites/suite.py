@@ -134,7 +134,7 @@ def run_suite(
         A file that keeps each job as soon as it is finished, and from which finished jobs are
         taken; see `privrl.experiments.sweeps.database.Database`.
     on_progress : callable, optional
-        Is told how far the suite is, before the first job and after each.
+        Receives the progress of the suite, before the first job and after each.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def do_jobs(
         A file that keeps each job as soon as it is finished, and from which finished jobs are
         taken; see `privrl.experiments.sweeps.database.Database`.
     on_progress : callable, optional
-        Is told how far this is, before the first job and after each.
+        Receives the progress, before the first job and after each.
 
     Returns
     -------

@@ -211,7 +211,7 @@ def run_job(job: Job, mdp: TabularMDP, *, callback: Callback | None = None) -> J
     mdp : TabularMDP
         Where.
     callback : callable, optional
-        Is told of each stretch of episodes under one policy.
+        Is called for each stretch of episodes under one policy.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def reward_against_epsilon(result: SweepResult, spec: SweepSpec, ax: Axes | None
     spec : SweepSpec
         What was asked.
     ax : matplotlib.axes.Axes, optional
-        Where to draw, in a figure of one's own; then with a legend, and without a title. By
+        Where to draw, in your figure; then with a legend, and without a title. By
         default a new figure, in which each line has its name at its end.
 
     Returns

@@ -92,6 +92,6 @@ class Counts:
 
 @contextmanager
 def counts() -> Iterator[Counts]:
-    """Have counts in a folder of their own, which is removed in the end."""
+    """Have counts in a separate folder, which is removed in the end."""
     with TemporaryDirectory(prefix="privrl-", ignore_cleanup_errors=True) as folder:
         yield Counts(Path(folder))

@@ -37,7 +37,7 @@ class SweepSpec(Comparison):
     env : str
         Gymnasium id of an environment that carries its tables.
     methods : tuple of Method
-        What is compared, under labels of their own.
+        What is compared, under its label.
     epsilons : tuple of float
         Budgets of a whole run, in nats: (epsilon, delta)-differential privacy.
     delta : float
@@ -149,7 +149,7 @@ def run_sweep(
         A file that keeps each job as soon as it is finished, whatever happens to the others,
         and from which finished jobs are taken; see `privrl.experiments.sweeps.database.Database`.
     on_progress : callable, optional
-        Is told how far the sweep is, before the first job and after each.
+        Receives the progress of the sweep, before the first job and after each.
 
     Returns
     -------

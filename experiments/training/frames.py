@@ -75,7 +75,7 @@ def fps_of(env: gym.Env[Any, Any]) -> float:
 
 
 def write_gif(file: BinaryIO, pictures: Sequence[Frame], fps: float) -> None:
-    """Write an animation that goes on for ever; the last picture of it stays a while."""
+    """Write an animation that repeats for ever; the last picture of it stays a while."""
     pages = [Image.fromarray(each).quantize(256, dither=Image.Dither.NONE) for each in pictures]
     times = [round(1000 / fps)] * len(pages)
     times[-1] *= _STAYS

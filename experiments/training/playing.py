@@ -50,7 +50,7 @@ def moments(policy: Playable, env: gym.Env[Any, Any], seed: int | None = None) -
         Where. For a `Policy` its spaces are Discrete. For a `ContinuousPolicy` observations are a
         Box of its columns, and actions are numbered or have its columns.
     seed : int, optional
-        Of the environment; without, its randomness goes on.
+        Of the environment; without, its randomness continues.
 
     Raises
     ------

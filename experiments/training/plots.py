@@ -28,7 +28,7 @@ def policy_figure(policy: Policy, grid: tuple[str, ...] | None = None) -> Figure
     policy : Policy
         The policy.
     grid : tuple of str, optional
-        Rows of the map whose cells are the states: then with arrows for the first step, too.
+        Rows of the map whose cells are the states: then also with arrows for the first step.
 
     Returns
     -------

@@ -184,7 +184,7 @@ class _State:
     def other_of_kind(self, dataset: str, relation: str) -> str | None:
         """Return another relation of the same kind under which a name has spends, if any.
 
-        None if the relation has a budget of its own: a budget for each relation is for one of a
+        None if the relation has its own budget: a budget for each relation is for one of a
         kind, since the same persons may be behind two, and would be protected by neither total.
         """
         spellings, kind = self.budgets.get(dataset, {}).values(), kind_of(relation)

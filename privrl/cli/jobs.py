@@ -66,7 +66,7 @@ def comparison_options(
 
 
 def folder(command: str, out: Path | None, preset: str | None, usual: str) -> Path:
-    """Return where files go: by default each preset has a folder of its own."""
+    """Return where files go: by default each preset has its own folder."""
     if out is not None:
         return out
     return Path("results") / (command if preset in (None, usual) else f"{command}-{preset}")

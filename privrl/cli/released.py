@@ -107,7 +107,7 @@ class Release:
     ) -> dict[str, Any]:
         """Return the guarantee of a release of this budget, as plain data.
 
-        Bins of the domain that were released are in it, with costs of their own.
+        Bins of the domain that were released are in it, with their own costs.
         """
         said = guarantee_of(cost, self.target if private else None, self.delta, self.seed)
         if domain is None:

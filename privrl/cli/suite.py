@@ -115,7 +115,7 @@ def _budgets(texts: list[str]) -> tuple[float | None, ...]:
 
 
 def _print_suite(results: "pd.DataFrame") -> None:
-    """Print the means over runs: a row for each task, as many columns as there is room for."""
+    """Print the means over runs: a row for each task, as many columns as fit."""
     from privrl.experiments.suites.report import FINAL, HALVES, LEARNING, conditions_text, report
 
     made = report(results)
@@ -147,7 +147,7 @@ def _means(results: "pd.DataFrame") -> list[dict[str, Any]]:
 
 
 def _tables(made: "Report") -> list[list["Column"]]:
-    """Return the columns of each table: of all budgets, or of one where there are many."""
+    """Return the columns of each table: of all budgets, or of one if they are many."""
     from privrl.experiments.suites.report import by_budget
 
     if _width(made, made.columns) <= OUT.width:

@@ -173,7 +173,7 @@ def _means(results: Any) -> list[dict[str, Any]]:
 
 
 def _print_sweep(results: Any, optimum: float, spec: "SweepSpec") -> None:
-    """Print the reward kept: a column for each budget, or a row where there are many."""
+    """Print the reward kept: a column for each budget, or a row if they are many."""
     from privrl.experiments.specs import budget_name, unit_name
 
     first, share = results.iloc[0], optimum > 0

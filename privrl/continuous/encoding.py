@@ -106,7 +106,7 @@ def gram_span(basis: Basis) -> FloatArray | None:
 
 
 def row_by_row(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return ``rows @ matrix``, each row with the same bits whatever other rows there are.
+    """Return ``rows @ matrix``, each row with the same bits whatever the other rows.
 
     The bits of a product depend on its shape, so all products here have one shape.
     """

@@ -6,8 +6,9 @@ take no part in it. Then, for the outer bins in which these are, finer histogram
 separate a bound, beyond which no episode continues, from a column that is merely large at an end.
 
 Where nobody was, nobody knows whether episodes terminate. There plans fear a chance to terminate in
-each step, if that is worse than to go on. (MOReL, Kidambi et al., 2020, lets all episodes terminate
-where models are unsure; then no action there is better than another, not even to come back.)
+each step, if that is worse than to continue. (MOReL, Kidambi et al., 2020, lets all episodes
+terminate where models are unsure; then no action there is better than another, not even to come
+back.)
 """
 
 from dataclasses import dataclass
@@ -182,7 +183,7 @@ def _sides(counts: FloatArray, noise: float, visits: FloatArray) -> list[_Side]:
 def _beyond(
     stream: MomentStream, schema: ContinuousSchema, sides: list[_Side], share: float
 ) -> tuple[FloatArray, FloatArray, float, float]:
-    """Return steps that go on and that terminate, by side and distance from the edge.
+    """Return steps that continue and that terminate, by side and distance from the edge.
 
     And the mean reward of those that terminate, and the noise.
     """

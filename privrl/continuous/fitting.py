@@ -238,7 +238,7 @@ class _Plan:
         return target_units(self.schema)
 
     def _release_reward(self, stream: MomentStream, column: Number) -> float:
-        """Return the mean reward of steps that go on, from a histogram.
+        """Return the mean reward of steps that continue, from a histogram.
 
         Exactly the lowest, the highest or 0, if the noise does not tell that others occur.
         """
@@ -356,7 +356,7 @@ class _Plan:
 
 
 def _going(part: ContinuousLog) -> FloatArray:
-    """Return 1 for steps that go on, shape (N, 1).
+    """Return 1 for steps that continue, shape (N, 1).
 
     Terminating steps lead nowhere, and their next states are often clipped: models leave them out.
     """

@@ -55,7 +55,7 @@ class ContinuousModel(Saved):
     ends : Ends or None
         Where episodes terminate.
     persons : float
-        About how many persons there were, released with the rest.
+        The approximate number of persons, released with the rest.
     statement : dict or None
         The privacy statement; None for a fit without privacy.
     """

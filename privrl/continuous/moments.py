@@ -400,7 +400,7 @@ def _bounded(sums: FloatArray, amplitude: float) -> FloatArray:
 
 
 def _squares(rows: FloatArray) -> FloatArray:
-    """Return the sum of squares of each row, with the same bits whatever other rows there are.
+    """Return the sum of squares of each row, with the same bits whatever the other rows.
 
     NumPy adds up to 8192 numbers at a time, across rows: of longer rows the place of a break, and
     so the rounding, would depend on how many rows are before.

@@ -4,10 +4,10 @@ Each batch is one round of `privrl.continuous.posterior`. What a step contribute
 posterior of the batches before: features are whitened, and targets are residuals, which shrink as
 the model improves; so does the noise. The first batch tells how large changes are.
 
-A step contributes to a matrix and to counts, of norm 1 at most together. If the episode goes on, it
-is ``z z^T`` of its features and targets, and a count for each column: the bin of the next state. If
-the episode terminates, all of the contribution is counts: the bins, and the reward. Such steps are
-rare, and the noise is the same for all.
+A step contributes to a matrix and to counts, of norm 1 at most together. If the episode continues,
+it is ``z z^T`` of its features and targets, and a count for each column: the bin of the next state.
+If the episode terminates, all of the contribution is counts: the bins, and the reward. Such steps
+are rare, and the noise is the same for all.
 """
 
 import math
@@ -119,7 +119,7 @@ class Belief:
 
     @property
     def cells(self) -> int:
-        """How many counts there are."""
+        """The number of counts."""
         return self.counts.size + 2
 
     def contributions(self, steps: ContinuousLog, *, by_episode: bool) -> FloatArray:

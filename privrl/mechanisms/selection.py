@@ -335,7 +335,7 @@ class _TrialAccountant(RdpAccountant):
 
     @property
     def is_open(self) -> bool:
-        """Whether the trial goes on."""
+        """Whether the trial continues."""
         return self._open
 
     def unlimited(self) -> RdpAccountant:

@@ -85,7 +85,7 @@ def chosen_from_plain(data: Mapping[str, Any], read: Callable[[Any], Any]) -> An
 def _part(fit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of a fit as a part of the file, which nobody reads alone.
 
-    It has a format of its own, no guarantee and no verdict; and so has where the fit began.
+    It has its own format, no guarantee and no verdict; and so has where the fit began.
     """
     part = {name: each for name, each in fit.items() if name not in _ALONE}
     part |= {"format": fit["format"] + OF_TRIAL, _LEARNED: fit["because"] == LEARNED.because}

@@ -371,7 +371,7 @@ class SavedClassifier(Saved, Classifier):
         """The cost of all that a saved file holds, in the terms of the target; read-only.
 
         Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``;
-        ``bins`` if released bins have costs of their own beside it; and ``caveats`` if it is a
+        ``bins`` if released bins have their own costs beside it; and ``caveats`` if it is a
         clone of scikit-learn's, or its classes were read from the records.
         """
         check_is_fitted(self, "classes_")

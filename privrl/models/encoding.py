@@ -78,7 +78,7 @@ def learned_labels(y: Any) -> Categories:
     Raises
     ------
     ValueError
-        If fewer than two occur, or an entry is no class; the message shows none of them.
+        If fewer than two occur, or an entry is not a class; the message shows none of them.
     """
     check_y(y)
     keys, at = keys_in(part_of(as_column(_one_axis(y), "y"), "y"))

@@ -23,7 +23,7 @@ _SALT: Final = 16  # bytes
 def with_bins(guarantee: Mapping[str, Any], domain: object) -> Mapping[str, Any]:
     """Return a guarantee with the releases that chose bins of a schema or column, if any did.
 
-    Each has a cost of its own, under ``bins``. It is not added: relations and terms may differ.
+    Each has its own cost, under ``bins``. It is not added: relations and terms may differ.
     """
     bins = [each.to_dict() for each in releases_of(domain)]
     return MappingProxyType({**guarantee, "bins": read_only(bins)}) if bins else guarantee

@@ -113,7 +113,7 @@ def guarantee_of(
 ) -> Mapping[str, Any]:
     """Return the relation and the amounts that a cost has in the terms of a target; read-only.
 
-    Caveats, if there are any, are an entry too.
+    Caveats, if any, are an entry too.
     """
     amounts: dict[str, Any] = {"relation": str(cost.relation)}
     match target:

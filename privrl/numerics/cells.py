@@ -28,7 +28,7 @@ class Cells:
     Raises
     ------
     ValueError
-        If there are not as many amounts as places, a place is repeated, not in order or not in the
+        If amounts and places differ in number, a place is repeated, not in order or not in the
         table, an array is masked, or the table has more cells than can be numbered.
     """
 

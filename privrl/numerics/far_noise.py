@@ -55,7 +55,7 @@ def far_cells(
     threshold : int
         In grains, at least one deviation.
     n_cells : int
-        How many draws there are.
+        The number of draws.
     rng : numpy.random.Generator
         Source of randomness.
 

@@ -1,6 +1,6 @@
 """Which process this is, and which generators are those of the process it was forked from.
 
-A fork copies a process with its generators, and both go on with the same random numbers: of two
+A fork copies a process with its generators, and both continue with the same random numbers: of two
 releases that share their noise, the difference is that of the data.
 """
 

@@ -3,7 +3,7 @@
 `Diffuse` and `Concentrated` draw from a Dirichlet posterior at each update, and pay for each;
 `NoisyCounts` pays once for a whole stream of running counts; `SparseCounts` is for large tables, of
 which it releases only some cells; `NonPrivate` adds no noise. `draw` checks the counts, charges the
-accountant and updates, in one call. Write a sampler of your own with
+accountant and updates, in one call. Write your own sampler with
 `privrl.samplers.base.PaidSampler`.
 """
 

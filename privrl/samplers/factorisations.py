@@ -106,7 +106,7 @@ class Factorisation(FixedArrays):
 
     @property
     def updates(self) -> int:
-        """How many sums there are."""
+        """The number of sums."""
         return len(self.left)
 
     @cached_property

@@ -122,7 +122,7 @@ def read_partitions(
     Raises
     ------
     ValueError
-        As `read_log` does; if a worker has other files; or, later too, if a file has changed that
+        As `read_log` does; if a worker has other files; or, even later, if a file has changed that
         is read again.
     ImportError
         If pyarrow is not installed.

@@ -151,7 +151,7 @@ def _not_so(path: Path, got: str) -> ValueError:
 
 
 def _column(entry: str) -> tuple[str, str]:
-    """Return a column's name and what is said of it; no name if a line is of another form."""
+    """Return a column's name and its description; no name if a line is of another form."""
     name, _, said = (part.strip() for part in entry.partition(":"))
     is_name = math.isnan(number_in(name)) and not re.search(r"""[,;\t"']""", name)
     is_said = ":" not in said and ("," not in said or said.endswith("."))

@@ -1,6 +1,6 @@
 """Where bins come from whose edges were released from private data.
 
-Their release has a cost of its own, beside that of whatever is fitted with them. Bins, schemas and
+Their release has its own cost, beside that of whatever is fitted with them. Bins, schemas and
 models keep it, and guarantees state it under ``bins``.
 """
 
