@@ -66,6 +66,7 @@ def _wrong_call(node: ast.Call) -> list[str]:
     return [said] if of_numpy and pickles != "False" else []
 
 
+@pytest.mark.slow
 def test_no_line_runs_what_it_reads() -> None:
     found = {path: wrong(path.read_text(encoding="utf-8")) for path in sources()}
     assert {str(path.relative_to(ROOT)): lines for path, lines in found.items() if lines} == {}

@@ -120,7 +120,7 @@ def test_draws_only_when_the_schedule_says(make: Make) -> None:
     assert seen == [1, 2, 2, 3, 3, 3, 3] + [4] * 8 + [5] * 5
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @each_agent
 def test_same_randomness_same_run(make: Make) -> None:
     runs = [
@@ -233,7 +233,7 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @each_agent
 def test_a_batch_is_independent_runs(make: Make) -> None:
     """Runs that see the same differ (their own noise), and each keeps its own counts."""
@@ -265,7 +265,7 @@ def test_steps_and_counts_are_the_same_data() -> None:
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "name", ["non-private", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi", "oracle"]
 )

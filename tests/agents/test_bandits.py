@@ -54,6 +54,7 @@ def test_the_constant_by_hand() -> None:
     np.testing.assert_allclose(gaps(bandit(0.4, 0.6, 0.1)), [0.2, 0, 0.5], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_regret_grows_by_the_constant() -> None:
     """From 1e5 to 1e10 pulls, 3000 runs: the mean's standard error is 1.5 %.
 

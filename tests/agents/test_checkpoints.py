@@ -125,6 +125,7 @@ def test_a_chosen_agent_is_not_saved(tmp_path) -> None:
     assert not list(tmp_path.glob("*.private"))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("steps", range(5))
 def test_it_may_be_in_the_middle_of_an_episode(steps: int, tmp_path) -> None:
     method = Method(agent="sparse-psrl")

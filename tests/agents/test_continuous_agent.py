@@ -207,6 +207,7 @@ def play(agent: ContinuousAgent, episodes: int) -> float:
     return total / episodes
 
 
+@pytest.mark.slow
 def test_it_learns() -> None:
     """Going to the middle earns about -.6; random actions -3."""
     agent: Any = PSRL.private(slide(), epsilon=5, episodes=300, rng=0)
@@ -254,6 +255,7 @@ def test_targets_and_relations_are_kept(relation: Any, unit: str, target: Any) -
     assert agent.draws == len(agent.schedule.starts(4)) + 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(H)], ids=str)
 def test_neighbours_release_the_same(relation: Any) -> None:
     """Replayed on a neighbour, all is the same, and data differ as the cost says."""
@@ -302,6 +304,7 @@ def sampler(**settings: Any) -> MomentSampler:
     return MomentSampler(**given | settings)
 
 
+@pytest.mark.slow
 def test_noise_is_as_large_as_the_cost_says() -> None:
     """Variances of 4000 draws: off by more than 12 % once in 1e6 (deviation 2.2 %)."""
     made = sampler(updates=4000)

@@ -306,6 +306,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     episodes=st.lists(steps, min_size=1, max_size=4),
@@ -803,6 +804,7 @@ def test_a_record_enters_one_draw(kind: str, how: str) -> None:
         assert paid[record.state, record.action, 0] == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """The draw of the same episode was made again, so the last planned one was refused."""
     mdp = riverswim()

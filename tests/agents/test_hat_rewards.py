@@ -148,6 +148,7 @@ def test_copies_have_the_same_points() -> None:
         np.testing.assert_array_equal(other.grid, rewards.grid)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_of_the_mean_reward() -> None:
     """Dirichlet(2, 4, 3) over -2, 0, 2: mean 2/9 and variance of a linear function of it.
 

@@ -48,6 +48,7 @@ def test_environments_side_by_side_are_learned_in_and_not_read_of() -> None:
     assert private(river(), 6).learn(env=several).episodes_done == 6
 
 
+@pytest.mark.slow
 def test_how_many_need_not_be_said_at_first() -> None:
     agent = PSRL.private(RIVER, epsilon=1)
     assert agent.learn().episodes_done == 1000
@@ -55,6 +56,7 @@ def test_how_many_need_not_be_said_at_first() -> None:
         agent.learn()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", [river, lambda: RIVER], ids=["environment", "tables"])
 def test_a_second_call_goes_on_as_one(make) -> None:
     """The same draws, policy and charges; on tables up to the end of a stretch, bit for bit."""

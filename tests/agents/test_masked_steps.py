@@ -44,6 +44,7 @@ def hidden(array: np.ndarray, mask: list[bool], kind: str) -> Any:
     return array.view(LooksMasked) if kind == "lookalike" else list(masked)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     name=st.sampled_from(STEPS),

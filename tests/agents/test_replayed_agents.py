@@ -352,6 +352,7 @@ def _replayed(setup: Setup, data: Any) -> None:
     assert result.releases >= 1
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -403,6 +404,7 @@ def test_rewards_on_arrival_change_most_in_a_self_loop(rewards: str, relation: s
 NOISE = ["noisy square-root", "damped square-root", "local"]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "how",
     [

@@ -593,6 +593,7 @@ def test_rewards_that_vary_are_known_less_well() -> None:
     assert near(share(belief), wanted)
 
 
+@pytest.mark.slow
 def test_who_follows_takes_what_is_unknown_for_something_known() -> None:
     """Of two rows one is known, and pays 0.2: the other pays 1 with chance 1/2, or as much.
 

@@ -148,6 +148,7 @@ def test_who_begins_late_draws_at_once() -> None:
     assert learner.draws == 1
 
 
+@pytest.mark.slow
 def test_what_is_deployed_is_the_mean_plan_and_free() -> None:
     learner = agent()
     train(learner, MDP, 300, np.random.default_rng(1))
@@ -420,7 +421,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 each_env = pytest.mark.parametrize("name", ENVS)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(10)
 @each_env
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> None:
@@ -432,7 +433,7 @@ def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> No
         learner.begin_episode(list(learner.schedule.starts(10**4))[learner.draws])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @each_env
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (5.0, 1e-3)])
 def test_a_budget_may_be_epsilon_and_delta(name: str, epsilon: float, delta: float) -> None:
@@ -460,6 +461,7 @@ def test_the_budget_is_what_was_said(name: str) -> None:
     assert learner.accountant.budget == ApproxDP(0.25, 1e-5)
 
 
+@pytest.mark.few(5)
 @each_env
 def test_public_facts_decide(name: str) -> None:
     """Sizes, range, ends, and whether rewards may depend on where one arrives."""
@@ -500,6 +502,7 @@ def test_rewards_that_are_all_the_same_have_a_range() -> None:
     assert (learner._rewards.grid[[0, -1]] == [3, 4]).all()
 
 
+@pytest.mark.slow
 def test_a_support_makes_tables_narrow() -> None:
     """Then states that end an episode are states as others are, and pay 0."""
     mdp = ending(on_arrival=True)
@@ -539,6 +542,7 @@ def test_another_order() -> None:
     assert 0.99 * 0.5 < float(learner.accountant.spent(16.0)) <= 0.5
 
 
+@pytest.mark.slow
 def test_the_same_randomness_makes_the_same_run() -> None:
     records = [
         train(

@@ -12,6 +12,7 @@ from privrl.agents.observer import Tally
 from privrl.samplers.noisy_counts import NonPrivate
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(3,), (4, 5, 6), (4, 0), (40, 50)])
 @pytest.mark.parametrize("most", [3, 40, 400])
 def test_sums_are_those_of_one_by_one(shape: tuple[int, ...], most: int) -> None:

@@ -100,6 +100,7 @@ def test_the_noise_is_that_paid_for(name: str, unit: str, damped: bool) -> None:
     assert result.draws == RUNS >= 8 * result.needed
 
 
+@pytest.mark.few(2)
 @each_stream
 def test_two_histories_are_as_far_apart_as_claimed(name: str, unit: str, damped: bool) -> None:
     """3,000 runs of each: ± 0.028 of 1.414. By linear algebra they are that or just less."""

@@ -35,7 +35,7 @@ def method(agent: str, sampler: str, **options: Any) -> Method:
     return Method(agent=agent, sampler=sampler, schedule="every-episode", **options)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("agent", "sampler", "unit", "terminates"), CASES)
 def test_an_agent_releases_what_is_claimed(agent, sampler, unit, terminates) -> None:
     """2,800 runs of 34 draws: d′ within 0.042 of 1.414, and the law of a million noises."""
@@ -132,6 +132,7 @@ def test_an_agent_draws_from_the_law_that_is_claimed(sampler: str, window: int |
     assert all(law.violated for law in wrong)
 
 
+@pytest.mark.slow
 def test_half_the_noise_of_dirichlet_draws_shows_in_an_audit() -> None:
     """A prior of a quarter, which is half the noise."""
     pytest.importorskip("dp_accounting", reason="the extra pld is not installed")

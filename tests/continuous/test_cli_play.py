@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_refused(folder: Path, arguments: list[str], messag
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_a_run_without_bins_states_only_what_it_used(folder: Path) -> None:
     """It listed the sampler, the schedule and more of a tabular agent, and so did its report."""
     command = ["train", "--env", "MountainCar-v0", "--episodes", 4, "--horizon", 10]

@@ -106,6 +106,7 @@ def test_ends_are_learned_as_bounds_of_the_column_that_causes_them(
     np.testing.assert_array_equal(cart_pole.end_chance(state), [0, 1, 1, 0])
 
 
+@pytest.mark.slow
 def test_a_column_that_jumps_at_an_end_bounds_nothing() -> None:
     """Episodes end where x is at least .75; in three of five ends the speed jumps as well."""
     rng, rows = np.random.default_rng(1), []
@@ -338,6 +339,7 @@ def test_many_dimensions_are_planned_by_features() -> None:
     assert task.mean_return(policy.act, rng) > 0.7 * task.random_return(np.random.default_rng(7))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("persons", [1, 2, 30])
 @pytest.mark.parametrize("epsilon", [0.001, 0.5, 300.0])
 def test_no_noise_stops_a_fit_that_was_paid_for(persons: int, epsilon: float) -> None:

@@ -65,6 +65,7 @@ def bytes_of(log: Any, **options: Any) -> bytes:
     )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("schema", [SCHEMA, MIXED], ids=["numbers", "mixed"])
 @pytest.mark.parametrize("relation", [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()])
 def test_fits_are_the_same_bit_for_bit(schema: Any, relation: Any, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ LAWS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_continuous
 @pytest.mark.parametrize("size", [0.02, 3.0, 1e6])
 def test_law_of_noise_on_the_line(kind: Any, size: float) -> None:
@@ -89,6 +89,7 @@ def test_law_of_noise_on_the_line(kind: Any, size: float) -> None:
     assert both.pvalue > 1e-6
 
 
+@pytest.mark.few(2)
 @each_discrete
 @pytest.mark.parametrize("size", [0.4, 3.0])
 def test_law_of_discrete_noise(kind: Any, size: float) -> None:
@@ -168,7 +169,7 @@ def test_no_mechanism_damps(table: str) -> None:
             make()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_kind
 def test_the_audit_finds_most_of_the_claim_and_no_violation(kind: Any) -> None:
     """200,000 draws at delta 0.01, confidence 0.9999.
@@ -185,6 +186,7 @@ def test_the_audit_finds_most_of_the_claim_and_no_violation(kind: Any) -> None:
         assert claimed <= through_rdp
 
 
+@pytest.mark.few(4)
 @each_kind
 def test_the_audit_catches_noise_that_is_cut(kind: Any) -> None:
     mechanism, claimed = of_size(kind, 0.7), of_size(kind, 1.4).cost.epsilon(0.01)
@@ -231,6 +233,7 @@ def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
     assert generator.bit_generator.state == state
 
 
+@pytest.mark.few(3)
 @each_kind
 @pytest.mark.parametrize(
     "target", [RenyiDP(2, 0.3), RenyiDP(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str
@@ -249,7 +252,7 @@ def test_calibration_meets_the_target_and_uses_it_up(
         RdpAccountant(budget=target).compose(less.cost, count)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_kind
 def test_calibration_under_loss_distributions(kind: Any) -> None:
     pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")

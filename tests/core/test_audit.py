@@ -205,7 +205,7 @@ def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> 
     assert result.draws == 1_000_000
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_a_weight_20_percent_too_large_is_flagged(weight, alpha, relation) -> None:
     """At 400,000 draws: 20 audits of 20, with other seeds, for each release."""
@@ -240,7 +240,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     assert not audit_dirichlet(faulty, rng(9), draws=20_000).violated  # its event does not see it
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("weight", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
 def test_the_papers_sensitivity_is_refuted(weight: float, alpha: float) -> None:
     """Self-loops show at 100,000 draws: 20 audits of 20, with other seeds."""

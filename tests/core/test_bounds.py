@@ -399,6 +399,7 @@ def test_equation_13_at_the_orders_of_the_paper(order: float, target: ApproxDP) 
     assert float(replace(cost, bound="exact").delta(target.epsilon)) < target.delta
 
 
+@pytest.mark.slow
 def test_equation_13_at_its_best_order_has_the_lightest_prior() -> None:
     target = ApproxDP(1.0, 1e-5)
     best = dkl_approximate_dp(target, relation=RECORD)
@@ -451,7 +452,7 @@ def some_below_by_laplace(gamma: float, alphas: Sequence[float], total: float, d
         return mp.gamma(mpf(total)) * mp.invertlaplace(transform, 1, method="talbot")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("gamma", "alpha", "n", "total"),
     [(0.00226, 1.2, 2, 24.0), (0.3, 1.2, 2, 3.6), (0.02, 3.0, 20, 80.0), (0.02, 0.3, 3, 5.0)],
@@ -518,7 +519,7 @@ def test_probability_by_simulation() -> None:
         assert (draws < gamma).mean() == pytest.approx(p, abs=6 * math.sqrt(p * (1 - p) / 4e5))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("limits", [(24, 0.05, 0.05), (40, 0.1, 0.4), (6, 0.05, 0.2)])
 @pytest.mark.parametrize("gamma", [1e-9, 1e-3, 0.05])
 def test_the_worst_input_has_both_components_at_eta(
@@ -538,6 +539,7 @@ def test_the_worst_input_has_both_components_at_eta(
         assert at(p, q) < worst
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("p", [(0.05, 0.05, 0.85), (0.05, 0.1, 0.2)])
 def test_the_worst_input_of_three_components(p: tuple[float, float, float]) -> None:
     other = some_below_by_laplace(0.01, [24 * x for x in p], 24.0, digits=25)
@@ -600,6 +602,7 @@ def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexCost) -> None:
         assert float(simplex.delta(epsilon)) == pytest.approx(delta, rel=1e-12)
 
 
+@pytest.mark.few(5)
 @each_simplex
 def test_sim_dominates_the_exact_release(simplex: SimplexCost) -> None:
     epsilons = np.concatenate([[0.0], np.geomspace(1e-2, 300, 12)])

@@ -74,6 +74,7 @@ def slow(dense: Dense) -> tuple[mpf, list[mpf], list[mpf]]:
         return loss, rdp, delta
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spread", [1e-5, 0.1, 1.0, 5.0, 60.0])
 @pytest.mark.parametrize("slack", [1.0, 1.5])
 def test_against_loops(spread: float, slack: float) -> None:

@@ -37,6 +37,7 @@ def divergences(p, q):
     return np.array([special.logsumexp((a - 1) * logs, b=p) / (a - 1) for a in ORDERS])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("spread", [0.1, 0.7, 3.0])
 def test_no_choice_there_is_costs_more(spread):
     """All moves of up to four options by the sensitivity, up or down or not, from random scores."""
@@ -67,6 +68,7 @@ def test_the_profile_is_that_of_the_worst_two_outcomes(spread):
     assert pure <= spread * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_several_choices_are_covered_whatever_came_before():
     """The second choice's options depend on the first; both together against the sum of costs."""
     spread, rng = 0.8, np.random.default_rng(5)

@@ -152,6 +152,7 @@ def test_orders_may_be_unsorted(cost: Cost) -> None:
     np.testing.assert_allclose(cost.rdp(ORDERS[shuffled]), cost.rdp(ORDERS)[shuffled], rtol=1e-13)
 
 
+@pytest.mark.few(3)
 @each_cost
 def test_arguments_are_left_alone(cost: Cost) -> None:
     orders, epsilons = ORDERS.copy(), EPSILONS.copy()
@@ -161,6 +162,7 @@ def test_arguments_are_left_alone(cost: Cost) -> None:
     np.testing.assert_array_equal(epsilons, EPSILONS)
 
 
+@pytest.mark.few(4)
 @each_cost
 def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     delta = np.asarray(cost.delta(EPSILONS))
@@ -170,7 +172,7 @@ def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     assert np.all(delta[1:] <= delta[:-1] * (1 + 1e-12))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(36)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
@@ -184,7 +186,7 @@ def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
         assert float(cost.delta(epsilon * (1 - 1e-6))) > delta * (1 - 1e-8)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(20)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
@@ -194,6 +196,7 @@ def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
     assert float(cost.epsilon(delta)) <= max(0.0, through.min()) + 1e-9
 
 
+@pytest.mark.few(3)
 @each_cost
 def test_count_means_repetition(cost: Cost) -> None:
     at_once, one_by_one = RdpAccountant(), RdpAccountant()
@@ -254,6 +257,7 @@ def test_together_takes_costs_alone(parts: object) -> None:
         together(parts)  # type: ignore[arg-type] # which it refuses
 
 
+@pytest.mark.slow
 def test_together_with_no_privacy_there_is_none() -> None:
     cost = Together([NoPrivacy(relations.ReplaceRecord()), ALL_COSTS[0]])
     assert np.all(np.isposinf(cost.rdp(ORDERS)))

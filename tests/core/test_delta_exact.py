@@ -94,7 +94,7 @@ def test_deltas_down_to_the_smallest_floats(
         assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("alpha", [1e-3, 0.5, 5.0, 200.0])
 @pytest.mark.parametrize("weight", [0.05, 1.0, 7.3])
 def test_one_cell_matches_many_digits(weight: float, alpha: float) -> None:

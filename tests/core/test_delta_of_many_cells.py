@@ -186,7 +186,7 @@ def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[i
     assert np.all((just_below > DELTAS)[positive]), (epsilons, just_below)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_delta_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:

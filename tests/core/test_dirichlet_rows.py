@@ -40,7 +40,7 @@ def sample(alpha: tuple[float, ...], seed: int) -> np.ndarray:
     return dirichlet_rows(table, rng, least=min(alpha))  # so that both ways are tried
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("alpha", [(a,) * 3 for a in SYMMETRIC] + MIXED, ids=str)
 def test_marginals_are_beta(alpha: tuple[float, ...]) -> None:
     rows = sample(alpha, seed=11)

@@ -156,6 +156,7 @@ def loss(u: int, v: int, r: mpf, a: mpf) -> tuple[tuple[mpf, mpf], tuple[mpf, mp
     return (a + r * v, a + r * u), (a + r * v, a + r * (u + 1))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("relation", "neighbours"),
     [

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[laws.Law, Any]] = {
 each_case = pytest.mark.parametrize(("law", "draw"), CASES.values(), ids=CASES)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @each_case
 def test_false_alarms_are_as_rare_as_stated(law: laws.Law, draw: Any) -> None:
     """300 tests at a rate of 0.3; the questions' parts of it too. More than stated fails."""

@@ -119,7 +119,7 @@ class Wavy:
         return np.asarray(math.inf)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
     relation = relations.ReplaceRecord()
@@ -358,6 +358,7 @@ def most_often(cost: Cost, orders: np.ndarray, budget: ApproxDP) -> np.ndarray:
     return np.array([np.where(enough, from_best, np.inf).argmin()])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.integers(0, 2**32),

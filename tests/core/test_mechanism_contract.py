@@ -182,6 +182,7 @@ def odd(data: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "mechanism",
@@ -293,7 +294,7 @@ def test_as_many_pure_releases_fit(make: Any) -> None:
     assert 6 * posterior.noise.cost.pure_epsilon <= 1.5 * (1 + 1e-15)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(18)
 @each_case
 def test_audit_finds_no_violation_and_most_of_the_claim(case: Case) -> None:
     """With 200,000 draws at delta 0.01, a false alarm once in 10,000 runs of each case."""

@@ -184,6 +184,7 @@ def check_delta(cost: Any, epsilon: float, oracle: Callable[[mpf], mpf]) -> None
     assert seen <= float(oracle(mpf(epsilon) * (1 - mpf(1e-14)))) * (1 + 1e-10)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.026, 0.3, 1.0, 10.0, 1e4, 1e9])
 def test_gaussian_is_exact(sigma: float) -> None:
     cost = GaussianCost(sigma=sigma, relation=change(1, -2, 2))
@@ -214,7 +215,7 @@ def test_laplace_rdp_is_exact(shift: float) -> None:
     np.testing.assert_allclose(two.rdp(ORDERS), 2 * np.array(right), rtol=5e-13)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("shift", [1e-4, 0.3, 1.0, 5.0, 20.0, 200.0])
 @pytest.mark.parametrize("cells", [1, 2])
 def test_laplace_delta_is_exact_for_one_cell_and_for_one_record(shift: float, cells: int) -> None:
@@ -234,7 +235,7 @@ def test_the_two_oracles_for_laplace_agree() -> None:
 SEVERAL = [(1, 1, 1), (2, 1, 1), (1.5, 1, 0.5), (1, 1, 1, 1)]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("amounts", SEVERAL, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 20.0])
 def test_laplace_delta_of_many_cells_is_a_tight_upper_bound(
@@ -261,7 +262,7 @@ def test_discrete_laplace_is_exact(scale: float, amounts: tuple[int, ...]) -> No
     assert cost.delta(cost.pure_epsilon) == 0
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(25)
 @pytest.mark.parametrize("sigma", [0.05, 0.1, 0.3, 0.49, 0.51, 0.8, 2.0, 10.3])
 @pytest.mark.parametrize("amount", [1, 2, 7])
 def test_discrete_gaussian_is_exact_for_one_cell(sigma: float, amount: int) -> None:
@@ -290,7 +291,7 @@ def test_discrete_gaussian_is_exact_for_one_cell(sigma: float, amount: int) -> N
             assert cost.rdp(order) == pytest.approx(by_sum, rel=1e-12)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("sigma", [0.1, 0.4, 0.6, 1.0, 3.3])
 @pytest.mark.parametrize("amount", [1, 3])
 def test_discrete_gaussian_is_exact_for_one_record(sigma: float, amount: int) -> None:
@@ -304,6 +305,7 @@ def test_discrete_gaussian_is_exact_for_one_record(sigma: float, amount: int) ->
             check_delta(cost, epsilon, partial(brute_delta, list(losses.items())))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sigma", [600.0, 2e4])
 @pytest.mark.parametrize("amount", [1, 30, 1000])
 def test_discrete_gaussian_is_exact_for_much_noise(sigma: float, amount: int) -> None:
@@ -357,7 +359,7 @@ def test_discrete_gaussian_costs_no_more_rdp_than_the_gaussian(sigma: float) -> 
 # Pure differential privacy ----------------------------------------------------------------------
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("make", [LaplaceCost, DiscreteLaplaceCost])
 @pytest.mark.parametrize(
     "relation", [RECORD, relations.AddRemoveRecord(), STEP, relations.ReplaceEpisode(4)], ids=str
@@ -536,7 +538,7 @@ def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
 # Behaviour --------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @each_type
 @pytest.mark.parametrize("relation", [RECORD, STEP, relations.ReplaceEpisode(3)], ids=str)
 def test_more_noise_costs_less(
@@ -549,6 +551,7 @@ def test_more_noise_costs_less(
     assert np.all(np.diff(epsilon) < 0)
 
 
+@pytest.mark.few(4)
 @each_type
 def test_more_change_costs_more(make: Callable[..., NoiseCost]) -> None:
     vectors = [(1,), (1, -1), (1, -1, 1), (2, -1, 1), (2, -2, 1), (3, -2, 1)]

@@ -166,6 +166,7 @@ def test_two_pairs_match_their_direct_convolution(weight: float, alpha: float) -
         )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "releases",
     [
@@ -306,6 +307,7 @@ def test_without_privacy() -> None:
     assert 0.9 < float(heavy.delta(1.0)) <= 1
 
 
+@pytest.mark.slow
 def test_a_table_that_never_changes_costs_nothing() -> None:
     relation = relations.Relation("replace one label", {"labels": [(1, -1)], "rewards": []})
     cost = DirichletCost(weight=1, alpha=1, relation=relation, table="rewards")
@@ -359,6 +361,7 @@ def test_equal_releases_are_one_kind() -> None:
     assert float(accountant.epsilon(1e-6)) == float(spend((RELEASE, 3)).epsilon(1e-6))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("cost", SOUND, ids=repr)
 def test_one_release_is_accounted_for_exactly(cost: Cost) -> None:
     accountant = spend(cost)
@@ -481,6 +484,7 @@ def test_budget_below_the_smallest_delta_is_refused() -> None:
 # What is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_small_deltas_are_refused_and_never_reported() -> None:
     accountant = spend((RELEASE, 65))
     accountant.epsilon(1e-12)
@@ -757,6 +761,7 @@ def _live(
     return done.total()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("which", "fresh"),
     [(1, False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in range(5))],

@@ -135,7 +135,7 @@ TINY = [((7.0, 4.0), 4), ((0.3, 2.0), 5), ((7.0, 4.0, 5.0), 3), ((1.0, 0.5, 1.0,
 each_tiny = pytest.mark.parametrize(("prior", "n"), TINY)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(24)
 @each_tiny
 @each_kind
 def test_every_number_against_all_data_sets(prior: Sequence[float], n: int, kind: str) -> None:
@@ -425,6 +425,7 @@ def chi_square(observed: np.ndarray, probabilities: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, len(expected) - 1))
 
 
+@pytest.mark.few(3)
 @each_kind
 def test_draws_have_the_stated_law(kind: str) -> None:
     """100,000 draws, false alarm 1e-6; a c that is 5 percent wrong is found out."""
@@ -485,6 +486,7 @@ def test_no_rows_at_all() -> None:
     assert ours.expected_error(np.zeros((0, 2))).shape == (0,)
 
 
+@pytest.mark.few(5)
 @each_kind
 def test_audit_comes_close_from_below(kind: str) -> None:
     """At confidence 0.9999, with 200,000 draws from each of the two worst data sets."""
@@ -536,7 +538,7 @@ def test_accountant_is_charged_before_and_not_over_budget() -> None:
         ours.release([12, 17], rng, accountant=RdpAccountant())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @each_kind
 @pytest.mark.parametrize(
     ("target", "count"),
@@ -661,6 +663,7 @@ def test_calibration_takes_smaller_sizes() -> None:
         PosteriorExponentialMechanism.calibrated(RenyiDP(2, 1), prior=(1, 1, 1), n=90)
 
 
+@pytest.mark.slow
 def test_the_largest_sizes_in_a_minute() -> None:
     """Two cells; the pass over all pairs is the test below."""
     ours = mechanism("certified", (7, 4), 5000)

@@ -132,6 +132,7 @@ def test_a_release_in_a_child_is_refused_and_costs_nothing(make) -> None:
     assert len({release(rng), release(rng)}) == 2  # and here it goes on
 
 
+@pytest.mark.slow
 @needs_forks
 def test_an_accountant_of_another_process_is_refused() -> None:
     """What is charged to its copy here would be known to nobody there."""
@@ -156,6 +157,7 @@ def test_a_new_face_for_what_drives_it_is_refused(make) -> None:
     assert ELSEWHERE in str(error)
 
 
+@pytest.mark.few(2)
 @needs_forks
 @each_generator
 def test_a_childs_own_is_not(make) -> None:
@@ -164,6 +166,7 @@ def test_a_childs_own_is_not(make) -> None:
     assert len({forked(lambda: release(make())), forked(lambda: release(make())), here}) == 3
 
 
+@pytest.mark.slow
 @needs_forks
 def test_it_refuses_by_itself() -> None:
     rng = secret_rng()
@@ -172,6 +175,7 @@ def test_it_refuses_by_itself() -> None:
     assert forked(lambda: f"{rng} {rng!r}").count("of another process") == 2
 
 
+@pytest.mark.slow
 @needs_forks
 def test_a_method_taken_out_before_draws_something_else() -> None:
     rng = secret_rng()

@@ -316,6 +316,7 @@ def test_nan_is_the_worst_score() -> None:
 # The law of what is released --------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mean", [1, 4])
 def test_the_number_of_trials_is_geometric(mean: int) -> None:
     """2,000 selections; chi-square of 6 cells, false alarm 1e-6 (critical value 35.9)."""
@@ -336,6 +337,7 @@ def test_the_number_of_trials_is_geometric(mean: int) -> None:
     assert sum((f - e) ** 2 / e for f, e in kept) < 35.9
 
 
+@pytest.mark.slow
 def test_the_best_is_released_and_candidates_are_drawn_evenly() -> None:
     """3,000 selections of five trials; three scores; false alarm 1e-6 (chi-square, 27.6)."""
     rng = np.random.default_rng(4)

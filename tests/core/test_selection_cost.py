@@ -95,6 +95,7 @@ def pairs() -> list[PairCost]:
 PAIRS = pairs()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mean", MEANS)
 def test_no_small_mechanism_costs_more(mean: int) -> None:
     for pair in PAIRS:

@@ -129,6 +129,7 @@ def test_no_more_of_unknown_costs_than_the_budget() -> None:
         assert sum(entry.count for entry in accountant.journal) == 10
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", [GaussianCost, Slow, SlowTogether])
 def test_no_more_of_known_costs_than_the_budget(kind: type[GaussianCost]) -> None:
     cost = kind(sigma=1.0, relation=RECORD)

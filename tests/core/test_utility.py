@@ -156,6 +156,7 @@ def excess_of_moments(p: np.ndarray, t: float, total_weight: float, alpha: float
     return cells(p) - cells(np.eye(p.size)[0])
 
 
+@pytest.mark.slow
 def test_moments_are_largest_at_a_vertex() -> None:
     """What the bound "vertex" rests on, over 4,000 random cases; a prior of 1/4 breaks it."""
     rng = np.random.default_rng(6)

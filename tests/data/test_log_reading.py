@@ -195,6 +195,7 @@ SHORT = st.text(st.sampled_from('a1,"\n\r\0é ;.'), max_size=4)
 LONGER = st.one_of(SHORT, st.sampled_from(["x" * 9, "x" * 10, "y" * 70, "0.5", "-1e3", "1"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @example(rows=[("a", "x" * 8, ""), ("a\0", "x" * 8 + "\0", "\0")], quoted=False, separator=",")
 @given(
@@ -507,7 +508,7 @@ def neighbours(draw):
     return rows, other, who, kept
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(neighbours(), st.sampled_from([SCHEMA, with_(order=None), with_(consecutive=True)]))
 def test_no_person_changes_another(case, schema):
     rows, other, _, kept = case
@@ -527,6 +528,7 @@ def as_text(entry):
     return "" if entry is None else str(entry)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(case=neighbours(), container=st.sampled_from(["csv", "csv, quoted"]))
 def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
@@ -543,6 +545,7 @@ def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
         assert len(left) <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(GOOD, max_size=14), st.randoms())
 def test_with_an_order_rows_may_be_shuffled(rows, random):
@@ -568,6 +571,7 @@ def pipeline(rows, more=lambda log: None):
     return released, log.n_states, log.outcomes, FIRST.space.reward_range, more(log)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(neighbours())
 def test_record_and_replay(case):

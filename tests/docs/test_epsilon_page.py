@@ -70,6 +70,7 @@ def shown(browser: Any) -> tuple[float, float, float]:
     return epsilon, guess, kept
 
 
+@pytest.mark.few(2)
 @needs_browser
 @pytest.mark.needs("selenium")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

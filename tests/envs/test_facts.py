@@ -156,7 +156,7 @@ def test_tables_come_before_declarations() -> None:
     assert not facts.terminates
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", WELL_KNOWN)
 def test_what_is_well_known_is_so(name: str) -> None:
     """Rewards of many episodes lie within the range, with each option, and reach its ends."""
@@ -382,6 +382,7 @@ def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
     assert of_numbers.accountant.relation is None
 
 
+@pytest.mark.slow
 def test_a_wrapper_by_which_one_step_shows_in_several_is_for_whole_episodes() -> None:
     """Of three frames, one changed observation changes three states: 12 squared, and 4 is paid."""
 

@@ -654,6 +654,7 @@ def spoilt(data, content):
     return bytes(content)[: data.draw(st.integers(len(content) - 2, len(content)))]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_bytes_from_anybody(data):

@@ -177,6 +177,7 @@ def test_its_tables_read_back(variant):
     assert read.reward_range == made.reward_range
 
 
+@pytest.mark.slow
 def test_steps_follow_the_tables():
     """Chi-square, 10000 steps to the right from each state; the last line is the power check."""
     env, mdp, times = RiverSwimEnv(horizon=10**6), riverswim(), 10_000

@@ -71,6 +71,7 @@ def relation_of(name: str, **options: Any) -> str:
     return str(run_training(spec).guarantee["relation"])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("outcomes", "pays"), OUTCOMES.values(), ids=OUTCOMES)
 def test_tables_say_whether_rewards_can_depend_on_the_next_state(
     outcomes: Rows, pays: bool
@@ -119,6 +120,7 @@ WRAPPERS["on arrival"] = PaysOnArrival
 WRAPPERS["like a known one"] = lambda env: MyTimeLimit(env, 5)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_tables_prove_nothing_of_what_a_wrapper_makes(wrap: Callable[[Any], Any]) -> None:
     outcomes = OUTCOMES["one pay"][0]

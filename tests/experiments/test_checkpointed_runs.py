@@ -89,6 +89,7 @@ def test_a_record_is_as_without_checkpoints(kind: str, tmp_path) -> None:
         pd.testing.assert_frame_equal(kept, plain)
 
 
+@pytest.mark.slow
 def test_the_file_of_another_run_is_refused(tmp_path) -> None:
     path = tmp_path / "kept"
     run("single", Checkpoint(path=path, episodes=10, run="seed 1"))

@@ -37,6 +37,7 @@ def run(*arguments: str):
     return RUNNER.invoke(app, list(arguments), env={"COLUMNS": "200", "TERM": "dumb"})
 
 
+@pytest.mark.slow
 def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
     arguments = ["--backend", "loky", "--out", str(tmp_path / "new" / "folder")]
     result = run("sweep", *QUICK, *arguments)
@@ -109,6 +110,7 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     assert "2 of 3 jobs were there already" in run(*more, "--force").output
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pyarrow")
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
     assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
@@ -255,6 +257,7 @@ def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
     np.testing.assert_array_equal(run_training(spec).policy.actions, saved.actions)
 
 
+@pytest.mark.slow
 def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     """Against the tables of the same environment: 0.7442 of 100 steps is the known optimum."""
     result = run("train", "--env=FrozenLake-v1", "--agent=oracle", "--out", str(tmp_path))
@@ -310,6 +313,7 @@ main()
 """
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "module", ["typer.core", "privrl.cli", "privrl.cli.train", "privrl.data.records", "numpy"]
 )
@@ -378,6 +382,7 @@ def test_help_and_the_face_load_little() -> None:
         assert done.stdout.splitlines()[-1] == "loaded set()", done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
     """Equal noise twice would be no noise at all."""
     records = []
@@ -395,6 +400,7 @@ def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
     assert records[0] != records[1]
 
 
+@pytest.mark.slow
 def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
     result = run(
         "train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--reproducible", "--seed", "1",
@@ -420,6 +426,7 @@ def test_one_draw_in_all(tmp_path: Path) -> None:
     assert np.isfinite(table.loc[table["epsilon"] <= 10, "epsilon_delta"]).all()
 
 
+@pytest.mark.slow
 def test_non_private_training_claims_nothing(tmp_path: Path) -> None:
     result = run(
         "train", "--env", "FrozenLake-v1", "--episodes", "3", "--sampler", "non-private",

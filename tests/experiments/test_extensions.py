@@ -133,6 +133,7 @@ def test_train_and_report() -> None:
     assert 0.99 < statement["guarantee"]["epsilon_delta"] <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_sweep_and_report() -> None:
     size = ["--env=Toy-v0", "--episodes=9", "--horizon=5", "--runs=2", "--epsilons=1,10"]
@@ -145,6 +146,7 @@ def test_sweep_and_report() -> None:
     assert (private["epsilon_delta"] <= private["epsilon"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_suite_and_report() -> None:
     save_tables("toy.npz", MDP)
@@ -154,6 +156,7 @@ def test_suite_and_report() -> None:
     assert set(pd.read_csv("out/suite.csv")["agent"]) == {"toy", "psrl"}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_a_report_of_agents_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     size = ["--env=Toy-v0", "--episodes=9", "--horizon=5", "--runs=2", "--epsilons=1"]

@@ -56,6 +56,7 @@ def test_results_are_those_of_each_alone(method: Method) -> None:
     same(side_by_side(method))
 
 
+@pytest.mark.slow
 def test_samplers_are_calibrated_by_the_check_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp, changes = riverswim(), {"renyi_order": None, "delta": 1e-5}
     jobs = [replace(JOB, method=Method(sampler="diffuse"), epsilon=e, **changes) for e in BUDGETS]

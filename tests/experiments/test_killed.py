@@ -186,6 +186,7 @@ def test_a_killed_command_leaves_no_statement_about_other_files(command: str) ->
     assert seen == {None, False, True}
 
 
+@pytest.mark.slow
 def test_a_policy_is_not_beside_the_statement_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is saved before the pictures: train.json stated 0.5 for a policy that cost 5."""
 
@@ -214,6 +215,7 @@ def test_statements_of_other_commands_do_not_outlive_their_files() -> None:
     assert is_about_all(said)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("command", READERS)
 def test_who_reads_a_file_reads_its_statement(command: str) -> None:
     """As after a copy of half the files."""
@@ -262,6 +264,7 @@ def end(child: int) -> None:
     os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 def test_the_next_run_removes_what_a_killed_one_left_and_not_what_is_in_use() -> None:
     readable, ready = os.pipe()
     children = []

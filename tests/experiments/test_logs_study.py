@@ -122,6 +122,7 @@ def test_words_say_what_numbers_are(results: pd.DataFrame) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_picture_has_a_panel_for_each_condition(results: pd.DataFrame) -> None:
     picture = scores_by_persons(results, "a clinic and a ward")
     picture.savefig(file := io.BytesIO(), format="png", dpi=40)

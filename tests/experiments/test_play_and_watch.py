@@ -193,6 +193,7 @@ def test_moments_tell_what_happened() -> None:
     np.testing.assert_array_equal([each.total for each in told], totals)
 
 
+@pytest.mark.slow
 def test_playing_earns_what_the_tables_say() -> None:
     """Within five of 300 episodes' deviations, 0.22 each: 1 in 10^6 fails."""
     env = gym.make("privrl/RiverSwim-v0")

@@ -139,6 +139,7 @@ def test_no_module_that_a_file_names_is_run(
     assert "whose module" not in again
 
 
+@pytest.mark.slow
 def test_an_environment_of_ones_own_is_trained_in(
     tmp_path: Path, registry: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

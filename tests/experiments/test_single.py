@@ -34,6 +34,7 @@ def test_what_is_no_guarantee_is_said() -> None:
         assert "too small" in guarantee(relation="paper-step")["caveats"][0]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "method",
     [

@@ -36,6 +36,7 @@ def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_row_for_each_task_method_budget_and_run() -> None:
     results = run(small(methods=(Method(), ORACLE)))
     sizes = results.groupby(["task", "method", "epsilon"], sort=False).size()

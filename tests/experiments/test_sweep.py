@@ -75,6 +75,7 @@ def small(**changes: Any) -> SweepSpec:
     )
 
 
+@pytest.mark.slow
 def test_a_row_for_each_method_budget_and_run() -> None:
     result = run_sweep(small())
     assert list(result.results.columns) == COLUMNS
@@ -94,6 +95,7 @@ def test_same_spec_same_numbers() -> None:
     assert not np.array_equal(first["total_reward"], other["total_reward"])
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_their_company() -> None:
     """One method, one budget and fewer whole blocks of runs: on one machine the same bits."""
     alone = run_sweep(small(methods=(DIFFUSE,), epsilons=(1.0,), runs=4, block=2)).results
@@ -103,6 +105,7 @@ def test_rows_do_not_depend_on_their_company() -> None:
     pd.testing.assert_frame_equal(alone, there.reset_index(drop=True), check_exact=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("runs", "block", "sizes"), [(7, 3, [3, 3, 1]), (2, 100, [2])])
 def test_blocks_hold_all_runs(runs: int, block: int, sizes: list[int]) -> None:
     jobs = jobs_of(small(methods=(NOISY,), epsilons=(1.0,), runs=runs, block=block))
@@ -171,6 +174,7 @@ def test_ray_changes_nothing(spread) -> None:
     same(run_sweep(spec, backend="ray", workers=2), expected)
 
 
+@pytest.mark.slow
 def test_what_is_in_the_database_is_not_computed_again(spread, tmp_path: Path) -> None:
     spec, expected = spread
     path = tmp_path / "sweep.sqlite"
@@ -284,6 +288,7 @@ def test_bad_plain_specs(data, message: str) -> None:
         SweepSpec.from_dict(data)
 
 
+@pytest.mark.slow
 def test_curves_add_up_to_the_totals() -> None:
     result = run_sweep(small())
     for (method, epsilon), curve in result.curves.groupby(["method", "epsilon"]):
@@ -295,6 +300,7 @@ def test_curves_add_up_to_the_totals() -> None:
         assert last == pytest.approx(result.results.loc[here, "regret"].mean())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("relation", ["replace-transition", "replace-step", "replace-episode"])
 @pytest.mark.parametrize("method", [NOISY, DIFFUSE, CONCENTRATED, WINDOWED], ids=lambda m: m.label)
 def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -> None:
@@ -498,6 +504,7 @@ def test_overrides_of_a_preset() -> None:
         preset("quick", agents=("ucbvi",), samplers=("diffuse",))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", [NOISY, DIFFUSE, Method(agent="ucbvi")], ids=lambda m: m.label)
 def test_public_facts_help_and_cost_nothing(method: Method) -> None:
     """Known support and known rewards: the same budget buys more reward."""

@@ -200,6 +200,7 @@ def test_without_privacy_it_is_scikit_learn_s_naive_bayes() -> None:
     assert math.isnan(none["log_likelihood"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("made_up")
 def test_network_without_privacy_is_counting() -> None:
     jobs = [

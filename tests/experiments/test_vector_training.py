@@ -421,7 +421,7 @@ def frozen_lakes(mode, limit):
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_mode
 @pytest.mark.parametrize(("batch_shape", "limit"), [((), 200), ((32,), 7)])
 def test_frozen_lake(mode, batch_shape, limit):

@@ -112,6 +112,7 @@ def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
     assert done == {i: 2 * i + 5 for i in JOBS}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("distributed")
 def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
     done = on_workers(listening, [0], os.getpid(), backend="dask", workers=1)
@@ -130,6 +131,7 @@ def ours():
 STRANGER = "import os, sys, distributed; distributed.Client(sys.argv[1], timeout=3).run(os.getpid)"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("distributed", "cryptography")
 def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
     """Such as another account of this machine: code that it sends would run as ours."""

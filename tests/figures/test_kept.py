@@ -92,6 +92,7 @@ def test_rows_that_were_chosen_from_a_table(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_seen(tmp_path: Path) -> None:
     path, rng = tmp_path / "it.json", np.random.default_rng(3)
     kept(path, "key", Counted())

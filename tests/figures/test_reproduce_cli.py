@@ -11,6 +11,7 @@ from privrl.experiments.figures import FIGURES
 FAST = ("bay-fig2",)  # its table is a part of a larger one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[] if each in FAST else pytest.mark.slow) for each in FIGURES]
 )

@@ -540,6 +540,7 @@ def test_every_class_with_save_is_tried(valid: dict[str, Valid]) -> None:
     assert found - ABSTRACT - SAVED_ALIKE - ELSEWHERE <= {*made_to_save(valid)}
 
 
+@pytest.mark.slow
 def test_no_save_writes_over_a_ledger(valid: dict[str, Valid], tmp_path: Path) -> None:
     """Schemas did, and through a link as well."""
     made = made_to_save(valid)
@@ -765,6 +766,7 @@ def made_of_release(made: Any) -> Iterator[Any]:
             yield how(made)  # if it has such a thing
 
 
+@pytest.mark.slow
 def test_every_release_keeps_which_trial_paid_for_it(
     valid: dict[str, Valid], tmp_path: Path
 ) -> None:

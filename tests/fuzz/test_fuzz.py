@@ -93,6 +93,7 @@ class Hidden:
         return CANARY
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "hidden",
     [
@@ -136,9 +137,10 @@ def test_a_relation_is_a_relation_in_every_public_call(
     assert tried >= 30
 
 
-def test_hundreds_of_cases() -> None:
+@pytest.mark.parametrize("cases", ["40", pytest.param("400", marks=pytest.mark.slow)])
+def test_many_cases(cases: str) -> None:
     """A finding is repeated alone: a busy machine makes anything wait for too long."""
-    done = fuzzed("--cases", "200", "-j", "2")
+    done = fuzzed("--cases", cases, "-j", "2")
     if done.returncode == 0:
         return
     found = re.findall(r"times, such as (\S+:\d+)$", done.stdout, re.MULTILINE)
@@ -170,6 +172,7 @@ def test_every_public_folder_is_tried_or_left_out() -> None:
     assert found == {*calls.FOLDERS, *calls.FOLDERS_LEFT_OUT}
 
 
+@pytest.mark.slow
 def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -> None:
     """A call that is refused as it is would find nothing."""
     for function, make in valid.values():
@@ -302,6 +305,7 @@ def test_broken_commands_are_found(base: Path, empty: Path) -> None:
     assert {each.sort for each in found} == {"traceback", "spend"}
 
 
+@pytest.mark.slow
 def test_valid_files_are_the_same_each_time(base: Path, tmp_path: Path) -> None:
     """Noise, times and folders are none that others lack, so that a case can be repeated."""
     prepare(tmp_path)

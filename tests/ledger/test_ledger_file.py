@@ -238,6 +238,7 @@ def test_a_newer_schema_is_refused(book: Ledger) -> None:
     refused(book, "must have schema 1, got 2")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", [0.05, 0.3, 0.5, 0.8])
 def test_damaged_pages_are_refused(book: Ledger, at: float) -> None:
     for i in range(40):

@@ -13,6 +13,7 @@ from privrl.costs.noise import LaplaceCost
 COST = LaplaceCost(scale=2.0, relation=ReplaceRecord())
 
 
+@pytest.mark.slow
 def test_killed_processes_and_races(tmp_path: Path) -> None:
     killed, raced = stress.kills(2, tmp_path), stress.races(24, tmp_path)
     assert stress.is_sound(killed, raced), (killed, raced)

@@ -426,6 +426,7 @@ def spec(**changes):
     )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("mechanism", ["auto", "dirichlet", "dkl", "gaussian", "laplace"])
 @pytest.mark.parametrize("target", [RenyiDP(5, 0.5), ApproxDP(1, 1e-5)])
 def test_a_fit_charges_what_it_spends_and_no_more_than_the_target(net, rng, mechanism, target):
@@ -550,6 +551,7 @@ def divergence(truth, totals, rows):
     return float((totals[:, None] * truth * np.log(truth / rows)).sum() / totals.sum())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 def test_backing_off_beats_rows_on_their_own_and_the_pooled_row(rng, name):
     """Means over 20 tables of the ratios of divergences: 0.58, 0.62 and 0.15 over seeds.

@@ -83,6 +83,7 @@ def _model() -> dict:
     return json.loads(Path("results/classify/model.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_the_best_is_released_under_the_stated_budget() -> None:
     seeded = ("--reproducible", "--seed", 4)
@@ -116,6 +117,7 @@ def test_the_best_is_released_under_the_stated_budget() -> None:
     assert _model() == first
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 @pytest.mark.usefixtures("folder")
 def test_a_report_says_what_was_chosen() -> None:
@@ -126,6 +128,7 @@ def test_a_report_says_what_was_chosen() -> None:
     assert "It was chosen privately (bins=32) among bins=4, bins=32." in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_pure_privacy_and_kinds_of_models() -> None:
     result = classify(*BINS, "--delta", 0)
@@ -215,6 +218,7 @@ def test_a_candidate_pays_for_its_fit_and_its_score(kind: str, pure: bool) -> No
 # Files ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_file_that_states_too_little_is_refused() -> None:
     assert classify(*BINS).exit_code == 0
@@ -249,6 +253,7 @@ def test_a_file_that_states_too_little_is_refused() -> None:
         classifier_from_dict(smaller)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_chosen_classifier_that_is_fitted_again_states_its_own_cost() -> None:
     assert classify(*BINS, "--epsilon", "0.2").exit_code == 0
@@ -280,6 +285,7 @@ def _chosen_gradients(*, loaded: bool) -> PrivateLogisticRegression:
     return model
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("loaded", [False, True])
 def test_where_a_chosen_classifier_began_states_what_the_choice_cost(*, loaded: bool) -> None:
     """The naive Bayes classifier in it was released because of its scores as well."""
@@ -434,6 +440,7 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("how", [each for each in HOW if each != "replaced"])
 @pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
 def test_the_file_of_a_chosen_classifier_states_the_selection(
@@ -596,6 +603,7 @@ class _Slot:
         self.model = model
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "held",
     [
@@ -755,6 +763,7 @@ def test_what_a_chosen_file_holds_is_read_with_all_of_it(kind: Any) -> None:
     assert loaded.guarantee == best.result.guarantee
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
 def test_an_interrupted_fit_knows_which_trial_paid_for_it(kind: Any) -> None:
     """At each of its last lines: its file stated what the fit alone had cost."""
@@ -922,6 +931,7 @@ def test_a_later_trial_does_not_replace_what_is_in_the_best_result(*, held: bool
     assert scores == [0, -1]
 
 
+@pytest.mark.slow
 def test_what_a_trial_copies_and_sends_to_processes_states_the_selection() -> None:
     """Fits are copied, pickled for a process that predicts, and cached as ever."""
     X, y = RECORDS[["a"]], RECORDS["b"]

@@ -57,6 +57,7 @@ def fitted(model: Any) -> Any:
     return getattr(model, "classifier_", model)
 
 
+@pytest.mark.few(2)
 @LEAKS
 @CLONES
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_scikit_learn_s_checks(kind: Any, more: Any, expected: Any) -> None:
     assert len(results) > 50
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("columns", [1, 4])
 def test_bounds_are_a_schema_of_equal_bins(kind: Any, columns: int) -> None:
@@ -109,6 +111,7 @@ def test_a_model_of_bounds_is_saved_with_its_public_domain(kind: Any, tmp_path: 
         fitted(model).to_dict()
 
 
+@pytest.mark.few(3)
 @LEAKS
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -> None:
@@ -130,6 +133,7 @@ def test_a_model_of_learned_classes_is_not_shareable(kind: Any, tmp_path: Any) -
             load(said | change, tmp_path)
 
 
+@pytest.mark.few(3)
 @LEAKS
 @pytest.mark.parametrize("kind", KINDS)
 def test_learned_classes_are_a_caveat_wherever_they_were_learned(kind: Any, tmp_path: Any) -> None:
@@ -180,6 +184,7 @@ def check_has_a_caveat(model: Any, tmp_path: Path) -> None:
         assert not each.to_dict()["shareable"]
 
 
+@pytest.mark.few(3)
 @CLONES
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None:
@@ -199,6 +204,7 @@ def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None
     assert own.to_dict()["shareable"]
 
 
+@pytest.mark.few(2)
 @CLONES
 @pytest.mark.parametrize("routing", [False, True])
 def test_what_is_fitted_to_repeated_records_is_not_shareable(routing: bool, tmp_path: Path) -> None:
@@ -216,6 +222,7 @@ def test_what_is_fitted_to_repeated_records_is_not_shareable(routing: bool, tmp_
         check_has_a_caveat(each, tmp_path)
 
 
+@pytest.mark.slow
 @CLONES
 def test_what_begins_with_a_clone_is_not_shareable(tmp_path: Path) -> None:
     X, y = records(300, 2)
@@ -277,6 +284,7 @@ def test_a_file_of_a_clone_does_not_hide_it() -> None:
                 kind.from_dict(said | change)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_are_in_the_order_of_the_tables(kind: Any, tmp_path: Path) -> None:
     """Whoever zips names with tables explains the right feature, whatever order records have."""
@@ -459,6 +467,7 @@ def test_a_mechanism_that_cannot_be_pure_is_refused(mechanism: Any) -> None:
         model.fit(*records())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_epsilon_and_delta_are_a_short_form(kind: Any) -> None:
     X, y = records()

@@ -131,6 +131,7 @@ def test_what_is_refused_answers_nothing(folder: Path, monkeypatch) -> None:
     assert run("account --weight 1 --alpha 5").stdout != ""  # people are told again
 
 
+@pytest.mark.slow
 def test_every_command_has_short_help_and_answers_programs() -> None:
     ledger = COMMANDS["ledger"].commands
     for name in [*COMMANDS, *(f"ledger {each}" for each in ledger)]:

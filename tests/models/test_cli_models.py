@@ -148,6 +148,7 @@ def test_no_file_holds_the_raw_counts(folder: Path) -> None:
     assert not set(shown) & (set(true[true > 0]) | set(true[true > 0] / 400))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("command", "options", "name"),
     [
@@ -478,6 +479,7 @@ def test_more_synthetic_records_than_memory_holds_cost_nothing(tmp_path, ledger_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["histogram --column age", "naive-bayes --target-column rich",
                                      "classify --target-column rich"])  # fmt: skip
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def releases(draw):
     return np.asarray(z, float), noise, draw(st.sampled_from([float(n), None]))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)
 @given(releases(), st.sampled_from([0.01, 0.5, 0.95, 1 - 1e-9]))
 def test_whatever_was_released_is_estimated(release, confidence: float) -> None:
@@ -203,6 +204,7 @@ def test_whatever_was_released_is_estimated(release, confidence: float) -> None:
     assert (found.counts <= high).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(releases())
 def test_a_mirrored_histogram_has_the_mirrored_estimate(release) -> None:
@@ -244,6 +246,7 @@ SHAPES = {  # expected counts, scale of the noise, how much nearer to the truth 
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_fits_beats_all_histograms_alike(shape: str) -> None:
     """Absolute errors over 4 releases, against the mean over all histograms as equally likely.
@@ -262,6 +265,7 @@ def test_what_fits_beats_all_histograms_alike(shape: str) -> None:
     assert margin * ours < alike
 
 
+@pytest.mark.slow
 def test_few_records_in_many_cells_are_found_by_what_the_others_lack() -> None:
     """Beside one of 9,000 records 399 cells share 1,000, under noise of 280.
 

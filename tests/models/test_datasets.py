@@ -98,6 +98,7 @@ def test_networks_are_copies() -> None:
 # The collection ----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(8)
 @needs_collection
 @pytest.mark.parametrize("name", EACH)
 def test_shape_classes_and_schema(name: str) -> None:
@@ -411,6 +412,7 @@ def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None
     assert out == ""
 
 
+@pytest.mark.few(4)
 @needs_collection
 @pytest.mark.parametrize("name", EACH)
 @pytest.mark.needs("pooch")
@@ -427,6 +429,7 @@ def test_every_set_through_an_archive_laid_out_as_ucis(
     assert server.asked == [f"/public/{source.archive}"]
 
 
+@pytest.mark.slow
 def test_archives_are_opened_one_in_another_and_no_deeper() -> None:
     """One that holds itself would be opened for ever."""
     inner = zipped({"one.csv": b"x"})

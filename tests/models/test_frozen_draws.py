@@ -115,7 +115,7 @@ REPLACED = [naive_bayes, bayes_net, quantile_bins, histogram_of_bins, a_draw]
 COUNTED = [private_size, private_size_with_a_guess]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("model", [*REPLACED, *COUNTED], ids=lambda each: each.__name__)
 @examples
 @given(data=st.data())
@@ -129,6 +129,7 @@ def test_one_record_replaced(model, data):
     assert one == other
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("model", COUNTED, ids=lambda each: each.__name__)
 @examples
 @given(st.lists(RECORD, max_size=4))
@@ -138,6 +139,7 @@ def test_another_number_of_records(model, records):
         assert model(frame_of(records)) == model(frame_of([(0.5, "a", "u")] * 3))
 
 
+@pytest.mark.slow
 def test_a_number_that_is_told_is_noticed():
     """Under the relation in which it is public."""
     with patch.object(Mechanism, "release", frozen):
@@ -152,7 +154,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("command", [*COMMANDS, "add-remove"])
 def test_commands(command, tmp_path: Path, monkeypatch, ledger_path: Path):
     """What is printed and written, for records of every kind that a file can have."""

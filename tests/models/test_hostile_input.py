@@ -66,6 +66,7 @@ def changed(data, path, value):
     return copy
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_stands_anywhere_in_a_file_is_a_model_or_a_sentence(kind, models, tmp_path):
     path, kept, said = tmp_path / "model.json", 0, []
@@ -218,6 +219,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_command_shows_a_record(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -158,6 +158,7 @@ def interrupt_everywhere(fit: Fit, every: int) -> None:
         interrupted(fit, Interrupter(at, each=False))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("fit", FITS[:3])
 def test_an_interrupt_at_every_fifth_line_of_a_fit(fit: Fit) -> None:
     interrupt_everywhere(fit, 5)

@@ -208,6 +208,7 @@ def test_what_is_missing_is_in_the_middle_of_a_slope():
         np.testing.assert_array_equal(table[5], table[2])
 
 
+@pytest.mark.slow
 def test_what_its_naive_bayes_says_of_its_own_cost_is_public():
     """By itself it may be shared, and what a draw or a record decides is no guarantee."""
     X, y = records()
@@ -284,6 +285,7 @@ def test_it_begins_with_a_classifier_that_was_paid_for():
     assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("after", ["the fit", "its charge"])
 def test_a_beginning_that_is_fitted_again_changes_no_statement(after, tmp_path):
     """Its file stated epsilon 0.10, although both fits together had cost 10.0."""
@@ -308,6 +310,7 @@ def test_a_beginning_that_is_fitted_again_changes_no_statement(after, tmp_path):
         assert each.naive_bayes_.cost_ == Together(spent)
 
 
+@pytest.mark.few(5)
 @CLONES
 @pytest.mark.parametrize("how", ["as it is", "copied", "pickled", "in a file", "begun before"])
 def test_what_is_in_a_classifier_is_not_fitted_again(how, tmp_path):
@@ -349,6 +352,7 @@ def test_a_file_does_not_state_less_than_what_is_in_it():
             classifier_from_dict({**good, "naive_bayes": part})
 
 
+@pytest.mark.slow
 def test_a_file_states_the_cost_of_both_models_in_it(tmp_path):
     """Of whose records the first was is unknown: as if they were the same."""
     X, y = records()
@@ -405,6 +409,7 @@ def test_another_classifier_to_begin_with_is_refused(change, message):
     assert accountant.relation is None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seeds", [(None, None), (1, None), (None, 1)])
 def test_who_knows_either_seed_can_undo_a_part(seeds):
     """So it is said of the whole, in the file too."""
@@ -789,6 +794,7 @@ def test_an_unknown_model_is_refused():
         PrivateClassifier(SIZES, classes=[0, 1], target=TARGET, model="best").fit(*records(50))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("prior", [[0.0, -45.6], [0.0, -800.0]])
 def test_one_can_begin_with_a_class_that_is_nearly_sure(prior):
     """Its frequency rounds to 1, and the loss does not bend."""

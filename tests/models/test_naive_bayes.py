@@ -96,7 +96,7 @@ def test_exact_counts_give_scikit_learn_s_model(alpha):
     assert isinstance(ours.cost_, NoPrivacy)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
@@ -240,6 +240,7 @@ INFINITE = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 5))
 def test_one_record_changes_the_measured_sums_by_at_most_one(data, n_classes, n):
@@ -279,6 +280,7 @@ def test_a_record_s_part_is_its_own(n_classes, monkeypatch):
         np.testing.assert_array_equal(np.delete(parts, 7, axis=1), before)
 
 
+@pytest.mark.slow
 def test_infinite_logarithms_are_limits():
     """Every place of infinities in two classes: as large numbers have it, where they agree.
 

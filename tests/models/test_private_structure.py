@@ -170,6 +170,7 @@ def test_where_the_bound_is_far_the_gain_is_the_likelihood_ratio(monkeypatch):
 # What is paid
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("target", [RenyiDP(5, 0.05), RenyiDP(5, 1), ApproxDP(0.3, 1e-5), TARGET])
 def test_tables_and_choices_together_cost_what_was_charged(target):
     rng, accountant = np.random.default_rng(3), RdpAccountant()
@@ -209,6 +210,7 @@ def test_pairs_alone_cost_what_was_charged():
     assert BayesNet.from_dict(net.to_dict()).cost == net.cost
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("target", [RenyiDP(5, 1), TARGET])
 @pytest.mark.parametrize("n", [900, 4000])
 def test_however_rounds_end_the_cost_is_the_same(target, n, monkeypatch):
@@ -245,6 +247,7 @@ def test_however_rounds_end_the_cost_is_the_same(target, n, monkeypatch):
     assert ends == ({True, False} if n_rounds > 1 else {False})
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("threshold", [-math.inf, -1.0, 0.0, 1.0, math.inf])
 def test_a_release_that_depends_on_another_has_the_profile_of_all_together(threshold):
     """A noisy count decides whether a choice and a count, or a count of the rest's precision,
@@ -339,6 +342,7 @@ def test_replayed_with_another_record(n, to, target):
     assert fit(data).choice is not None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("n", "target"), [(900, TARGET), (4000, TARGET)])
 def test_replayed_where_rounds_end_early(n, target):
     """Columns that tell nothing of each other; one record becomes another, twice."""
@@ -375,6 +379,7 @@ def test_replay_sees_scores_that_move_by_more(monkeypatch):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("related", [True, False])
 def test_all_follows_from_what_was_released(related, monkeypatch):
     """With releases held fixed, other records change nothing; nor whether there are edges."""
@@ -421,6 +426,7 @@ def test_parents_that_tell_are_found():
         assert net.log_likelihood(test) > least + 0.8
 
 
+@pytest.mark.slow
 def test_where_nothing_tells_there_are_no_edges():
     """In at least 5 of 6 fits of 3,000 records; each chose parents and one of two pairs.
 

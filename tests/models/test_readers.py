@@ -143,6 +143,7 @@ def cases(draw, column, *, more=True):
     return records, draw(st.integers(0, len(records) - 1)), draw(ANY)
 
 
+@pytest.mark.slow
 @examples
 @given(st.sampled_from(list(KNOWN_OF)), st.sampled_from(list(UNTYPED.values())), st.data())
 def test_with_a_cell_for_the_rest_every_entry_is_read_by_itself(column, make, data):
@@ -156,6 +157,7 @@ def test_with_a_cell_for_the_rest_every_entry_is_read_by_itself(column, make, da
     assert len(others) == len(cells)
 
 
+@pytest.mark.slow
 @examples
 @given(st.sampled_from(list(KNOWN)), st.data())
 def test_without_one_only_what_has_no_cell_is_refused(column, data):
@@ -170,6 +172,7 @@ def test_without_one_only_what_has_no_cell_is_refused(column, data):
     assert refused == counted
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=300)
 @given(st.sampled_from([*KNOWN, *KNOWN_OF]), st.sampled_from(list(TYPED)), st.data())
 def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, container, data):
@@ -190,6 +193,7 @@ def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, c
         np.testing.assert_array_equal(np.delete(cells, i), np.delete(others, i))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -394,6 +398,7 @@ def counted(frame, schema):
     return seen[0]
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=200)
 @given(st.sampled_from([TOTAL, STRICT]), st.sampled_from(list(TABLES)), tables())
 def test_tables(schema, container, case):
@@ -410,6 +415,7 @@ def test_tables(schema, container, case):
         compare(lambda X: counted(X, schema), make, case, allowed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("schema", "known", "allowed"),
     [
@@ -446,6 +452,7 @@ def test_a_record_that_is_no_row_is_refused_in_the_same_words(case, other):
     compare(lambda X: fitted(X, y, TOTAL), list, (rows, i, other), allowed)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "classes", [(0, "0"), ("no", "yes"), (False, True), (1, 0), ("a", 1, False)], ids=repr
 )
@@ -466,6 +473,7 @@ def test_classes(classes, container, data):
     compare(lambda y: fitted([[0]] * len(y), y, [2], classes), make, (y, i, other), allowed)
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=30)
 @given(data=st.data())
 def test_discretise(data):
@@ -509,6 +517,7 @@ def file_of(rows, names, path, separator):
     return path
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=150)
 @given(schema=st.sampled_from([TOTAL, STRICT]), data=st.data())
 def test_files(schema, data, tmp_path_factory):

@@ -125,6 +125,7 @@ def test_hand_written_bins_and_guarantees_are_as_before(people, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_classifiers_state_it(kind, people, schema, tmp_path):
     model = fitted(kind, people, schema)
@@ -242,6 +243,7 @@ def test_bins_are_not_chosen_in_a_trial(people):
         select_private({"it": candidate}, target=TARGET, trials=1)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", ["naive Bayes", "logistic regression", "histogram", "network"])
 @pytest.mark.parametrize("other", ["released", "public"])
 def test_candidates_have_the_same_bins(kind, other, people):
@@ -348,6 +350,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.needs("bokeh")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_state_it(command, folder, schema):

@@ -79,6 +79,7 @@ def _features(records: Any, kind: str) -> Any:
     return made
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,
@@ -183,6 +184,7 @@ def test_slopes(*, data, many, target, n_classes, domain) -> None:
     _nothing_is_found(fit, (X, y), other)
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,
@@ -223,6 +225,7 @@ def test_bayes_net(records, data, target, mechanism) -> None:
     _nothing_is_found(fit, records, _replaced(records, data))
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,
@@ -272,6 +275,7 @@ def test_histogram_with_sums(*, records, data, target) -> None:
     _nothing_is_found(released, records, _replaced(records, data))
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(records=RECORDS, data=st.data(), target=TARGETS)
 def test_discretise(records, data, target) -> None:
@@ -311,7 +315,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @settings(OPTIONS, max_examples=3)
 @given(lines=st.lists(LINE, min_size=2, max_size=8), data=st.data())
 @pytest.mark.parametrize("command", COMMANDS)
@@ -347,7 +351,7 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
 # The papers' experiments ----------------------------------------------------------------------
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(18)
 @pytest.mark.parametrize("mechanism", sorted({*MECHANISMS["naive Bayes"], *MECHANISMS["network"]}))
 def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(

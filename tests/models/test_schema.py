@@ -115,6 +115,7 @@ def test_categories_against_a_dictionary(column: Categories, data) -> None:
         assert column.encode(pd.Series(more, dtype=object)).tolist() == expected
 
 
+@pytest.mark.slow
 @given(schemas(), st.data())
 def test_decoded_rows_encode_to_the_same_cells(schema: Schema, data) -> None:
     rows = data.draw(st.lists(st.tuples(*(st.integers(0, s - 1) for s in schema.sizes))))

@@ -238,6 +238,7 @@ def test_a_chain_s_sums_are_drawn_to_what_was_released() -> None:
     np.testing.assert_allclose(left - left.mean(), 2500 * tilts, atol=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(
     n=st.sampled_from([1, 300, 10**5]), cells=st.integers(4, 30),

@@ -28,6 +28,7 @@ def calibrated(name="auto", target=TARGETS[0], **more):
     return TablesMechanism.calibrated(target, shapes=SHAPES, n_records=1000, mechanism=name, **more)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("name", [*NAMES, "auto"])
 @pytest.mark.parametrize("shares", [None, [1.0, 2.0, 5.0]], ids=["equal", "uneven"])

@@ -164,6 +164,7 @@ def refusals(spent: RdpAccountant) -> Iterator[None]:
         raise _Refused from error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_cases", [60, pytest.param(3000, marks=pytest.mark.slow)])
 def test_whatever_is_public_what_is_charged_is_released(n_cases: int) -> None:
     """Refused before the charge, or released: with warnings and floating-point flags as errors."""
@@ -359,6 +360,7 @@ FITS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 def test_an_interrupt_after_the_charge_says_what_is_spent(
@@ -555,6 +557,7 @@ def test_a_made_up_log_is_of_its_schemas_unit() -> None:
     assert str(policy.cost.relation) == "add or remove one person (patient)"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_what_stops_a_command_after_the_charge_says_so(

@@ -218,6 +218,7 @@ def written_from(log: str, *options: object) -> tuple[bytes, ...]:
     return tuple(Path("out", file).read_bytes() for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pyarrow")
 def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     frame = visits(300)
@@ -268,6 +269,7 @@ def test_what_workers_have_is_what_is_charged(
     assert not ledger_path.exists() or not Ledger(ledger_path).entries()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
@@ -361,7 +363,7 @@ def test_persons_of_another_column(folder: Path) -> None:
 # What leaves is noise -----------------------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("command", "change"),
     [
@@ -513,6 +515,7 @@ def needed(arguments: list[str]) -> Any:
     return pytest.mark.needs("pyarrow") if "broken.parquet" in arguments else ()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

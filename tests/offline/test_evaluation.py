@@ -483,7 +483,7 @@ SETTINGS = {
 GRAIN = 1e-5  # amounts are rounded to grains
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("frozen", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("name", SETTINGS)
@@ -557,6 +557,7 @@ EPISODE = st.lists(
 PERSON = st.lists(EPISODE, min_size=1, max_size=2)
 
 
+@pytest.mark.slow
 @given(
     persons=st.lists(PERSON, max_size=6), other=PERSON, place=st.integers(0, 6),
     name=st.sampled_from(list(SETTINGS)), epsilon=st.sampled_from([0.1, 1.0, 30.0]),

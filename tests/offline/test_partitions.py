@@ -112,7 +112,7 @@ POLICIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("schema", [SCHEMA, OUTCOMES_ONLY], ids=["rewards", "outcomes"])
 @pytest.mark.parametrize("given", POLICIES, ids=repr)
 def test_policies(given: Any, schema: LogSchema, read: Any) -> None:
@@ -122,7 +122,7 @@ def test_policies(given: Any, schema: LogSchema, read: Any) -> None:
     assert parted.client.largest < LARGEST
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("order", [None, 8.0])
 @pytest.mark.parametrize("epsilon", [1.0, 1e4])
 @pytest.mark.parametrize("schema", [SCHEMA, OUTCOMES_ONLY], ids=["rewards", "outcomes"])

@@ -128,6 +128,7 @@ def moved(one: list[Array], other: list[Array], cost: Any) -> Fraction:
     return sum((abs(Fraction(float(c))) ** power for c in changes), Fraction(0))
 
 
+@pytest.mark.few(6)
 @both
 @pytest.mark.parametrize("say", [0.0, -0.6, 3.0])
 def test_a_person_changes_all_tables_by_one_budget(cost: Any, say: float) -> None:
@@ -162,6 +163,7 @@ def test_without_budgets_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch
     assert moved(adaptive(there, LAPLACE, 0.0), adaptive(gone, LAPLACE, 0.0), LAPLACE) > 1.3
 
 
+@pytest.mark.few(2)
 @both
 @given(data=st.data())
 def test_budgets(cost: Any, data: st.DataObject) -> None:

@@ -211,6 +211,7 @@ def test_returns_ahead() -> None:
     assert not returns_ahead(log_of([]), 0.9).size
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("known", [False, True])
 def test_nothing_is_found_of_popular_policies(known: bool) -> None:
     """One person of any kind less: all that was asked of the others stays."""

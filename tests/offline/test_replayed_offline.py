@@ -68,7 +68,7 @@ def neighbours(seed: int, *, replaced: bool, few: int = 10) -> list[tuple[Log, L
     return [(log, less), (less, log), *((log, each) for each in more), *((m, log) for m in more)]
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(27)
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize(
     ("epsilon", "given"),
@@ -118,6 +118,7 @@ def test_each_kind_is_among_what_is_tried(
         assert result.releases == releases
 
 
+@pytest.mark.slow
 def test_nobody_beside_one() -> None:
     rng = np.random.default_rng(3)
     for each in kinds(rng):
@@ -158,6 +159,7 @@ def test_the_number_of_persons_is_seen_to_leak() -> None:
     assert not found(fit(20.0))
 
 
+@pytest.mark.slow
 def test_an_exact_fact_is_seen_to_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = release_facts
 
@@ -184,6 +186,7 @@ def test_a_stream_without_budgets_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert any("more than its cost covers" in each for each in seen)
 
 
+@pytest.mark.slow
 def test_a_replaced_person_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cost that says one budget does not cover them."""
 
@@ -209,7 +212,7 @@ def test_amounts_that_depend_on_who_else_is_there_are_seen() -> None:
     assert any("more than its cost covers" in each for each in findings)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "given",
     [{"epsilon": 0.5}, {"epsilon": 2.0, "delta": 1e-6}, {"epsilon": 1.0, "order": 2.0},

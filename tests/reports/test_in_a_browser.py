@@ -63,6 +63,7 @@ def opened(browser: Any, path: Path, size: tuple[int, int] = DESKTOP) -> None:
     )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_page_is_drawn_alone_and_fits(
@@ -96,6 +97,7 @@ def test_a_page_is_drawn_alone_and_fits(
         assert EVIL in shown
 
 
+@pytest.mark.slow
 def test_the_policy_of_a_page_stops_a_script_that_got_in(
     browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -358,6 +358,7 @@ def test_a_classifier_is_drawn_as_it_was_released(tmp_path: Path, kind: str) -> 
     assert EVIL not in report(tmp_path)[1]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
 @pytest.mark.parametrize("labels", [("zebra", "ant", "mole"), ("b", 7, "a"), (True, False)])
 def test_classes_in_any_order_keep_their_numbers(

@@ -105,6 +105,7 @@ SAYS_NOTHING: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("edit", SAYS_NOTHING)
 def test_a_statement_that_promises_nothing_is_refused(edit: str) -> None:
     """Also one that was sealed again: without a digest, any file would have been copied."""
@@ -218,6 +219,7 @@ def test_a_copy_of_a_copy_is_the_same() -> None:
     assert contents("again") == contents("copy")
 
 
+@pytest.mark.slow
 def test_of_training_the_policy_alone(tmp_path: Path) -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 20, "--out", "out",
         "--env-arg", "is_slippery=False")  # fmt: skip
@@ -237,6 +239,7 @@ def test_of_training_the_policy_alone(tmp_path: Path) -> None:
     assert "record.csv" not in run("share", "out", "--to", "again")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("more", [["--agent", "oracle"], ["--sampler", "non-private"]])
 def test_without_privacy_nothing_is_shared(more: list[str]) -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", *more, "--out",
@@ -647,6 +650,7 @@ def test_who_is_killed_leaves_all_or_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert names(".") == ["copy", "data.csv", "out", "schema.toml"]
 
 
+@pytest.mark.slow
 def test_two_statements_in_a_folder() -> None:
     histogram()
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--out", "out")

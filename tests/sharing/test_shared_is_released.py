@@ -283,7 +283,7 @@ def test_of_neighbours_nothing_is_seen(name: str, monkeypatch: pytest.MonkeyPatc
     assert {frozenset(each) for each in seen.copies} == {case.shared}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("name", CASES)
 def test_of_other_data_nothing_is_copied(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is left tells of them."""
@@ -310,6 +310,7 @@ def leaks(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return of_results(audit_replay(run_it, case.make(1), case.make(2)).findings)
 
 
+@pytest.mark.slow
 def test_a_record_that_is_shared_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         _sharing, "ARTEFACTS", {**_sharing.ARTEFACTS, "record.csv": Verdict(True, "wrong")}
