@@ -616,7 +616,6 @@ class Ledger:
         if against is not None:
             check_is("against", against, Mapping)
         with self._file.reading() as transaction:
-            transaction.check_pages()
             state = _whole(transaction, self.path)
             if against is not None:
                 links = [state.start, *(link for *_, link in transaction.rows(1))]
@@ -930,7 +929,11 @@ def drawn_twice(number: int) -> LedgerError:
 
 
 def _whole(transaction: Transaction, path: Path) -> _State:
-    """Return the state after all entries, with every link checked."""
+    """Return the state after all entries, with every link and page checked.
+
+    Where a page was not written whole, SQLite may return no entries, and no error.
+    """
+    transaction.check_pages()
     salt, data = transaction.meta()
     orders = np.frombuffer(data, "<f8") if len(data) % 8 == 0 else np.array([np.nan])
     if not ((orders > 1) & (orders < np.inf)).all() or not (np.diff(orders) > 0).all():

@@ -53,6 +53,7 @@ SMALLEST_DELTA = 1e-12
 _TAIL = 1e-18  # of one release's delta; losses beyond it count as infinite
 _LARGEST_LOSS = 600.0  # nats; exp of it is still a float
 _ROUNDING = 1e-10  # relative, of the deltas that costs report
+_SUMS = 1e-14  # relative, of sums of many masses
 _DOTS = 3200  # in all, for all kinds of costs together
 _MOST_DOTS = 256  # for one kind
 _STEP = 0.02  # of the grid, in root mean square deviations of a loss
@@ -275,7 +276,7 @@ class _Spent:
             return min(by_order, *(float(epsilon_of(cost, delta)) for cost in self.counts))
         if self._losses is None:
             return by_order
-        by_losses = float(self._losses.get_epsilon_for_delta(delta - self._noise))
+        by_losses = float(self._losses.get_epsilon_for_delta(delta * (1 - _SUMS) - self._noise))
         return min(by_order, by_losses * (1 + 1e-12))
 
     def delta(self, epsilon: float) -> float:
@@ -286,7 +287,7 @@ class _Spent:
             delta = min(delta, *(float(delta_of(cost, epsilon)) for cost in self.counts))
         elif self._losses is not None:
             by_losses = float(self._losses.get_delta_for_epsilon(epsilon))
-            delta = min(delta, by_losses + self._noise)
+            delta = min(delta, by_losses * (1 + _SUMS) + self._noise)
         return max(delta, self.smallest_delta)
 
     @cached_property

@@ -203,8 +203,9 @@ def _in_words(error: BaseException) -> str:
             return f"{reason}."
         name = error.filename
         return f"{str(name) if isinstance(name, Path) else name!r}: {reason}; look at the path."
-    # Python's own memory errors have no message.
-    return str(error) or "out of memory; ask for less at a time."
+    if isinstance(error, MemoryError):  # NumPy's message has a shape, which may be private
+        return "out of memory; ask for less at a time."
+    return str(error) or type(error).__name__
 
 
 @contextmanager

@@ -153,7 +153,8 @@ class PureCost(PairsCost):
 
         def log_delta(epsilon: FloatArray) -> FloatArray:
             with np.errstate(divide="ignore"):
-                return np.log(-np.expm1(np.minimum(epsilon - end, 0.0))) + with_rounding
+                size = np.log(-np.expm1(np.minimum(epsilon - end, 0.0)))
+            return size * (1 - FEW) + with_rounding
 
         return log_delta
 

@@ -19,7 +19,11 @@ accepted if
 
     −A (exp(V) − 1 − V) − log 4 >= log U₁ + log(1 − U₁) + log U₂.
 
-For a shape ``a < 1`` it is that of ``A = a + 1`` and ``log(U₃) / a`` more.
+For a shape ``a < 1`` it is that of ``A = a + 1`` and ``log(U₃) / a`` more. Whether it is one is
+decided on the rounded shape: both samplers are right for a shape near 1, but a value that floats
+leave in doubt must be of the same one. (Cheng's bound holds for ``1/2 < A < 1`` too: there ``λ <=
+min(A, 1)``, so ``λ tanh(λ w / 2) <= A (1 − exp(−w))``, and both sides of the condition are closest
+at V = 0.)
 """
 
 import math
@@ -111,9 +115,9 @@ def rounded_log_gammas(
 
     def settled(some: IntArray, i: int, known: list[int]) -> float | None:
         at = int(some[i])
-        return _outcome(exactly(at), known, each[at // own])
+        return _outcome(exactly(at), known, each[at // own], small=bool(small[at]))
 
-    drawn, left = np.empty(len(shapes)), np.arange(len(shapes))
+    drawn, left, small = np.empty(len(shapes)), np.arange(len(shapes)), shapes < 1
     while left.size:
         accepted, values = _round(shapes, left, each, own, settled)
         if left.size == len(drawn):
@@ -319,15 +323,18 @@ class _Candidate(NamedTuple):
     value_off: Fraction
 
 
-def _outcome(shape: Fraction, known: list[int], rng: np.random.Generator) -> float | None:
+def _outcome(
+    shape: Fraction, known: list[int], rng: np.random.Generator, *, small: bool
+) -> float | None:
     """Return what a candidate is rounded to, or None if it is rejected, whatever it takes.
 
-    ``known`` are the first 53 bits of its uniform numbers.
+    ``known`` are the first 53 bits of its uniform numbers; ``small`` is whether the rounded shape
+    is below 1.
     """
     count = 53
     while True:
         if all(8 <= bits < 2**count - 8 for bits in known):
-            candidate = _evaluated(shape, known, count)
+            candidate = _evaluated(shape, known, count, small=small)
             if candidate.margin < -candidate.margin_off:
                 return None
             low, high = (_rounded(candidate.value + sign * candidate.value_off) for sign in (-1, 1))
@@ -337,9 +344,8 @@ def _outcome(shape: Fraction, known: list[int], rng: np.random.Generator) -> flo
         count += 32
 
 
-def _evaluated(shape: Fraction, known: list[int], count: int) -> _Candidate:
+def _evaluated(shape: Fraction, known: list[int], count: int, *, small: bool) -> _Candidate:
     """Evaluate a candidate in the middle of the interval of its uniform numbers."""
-    small = shape < 1
     a = shape + 1 if small else shape
     # Digits that cancel, or stand before the point, are added to those that are wanted.
     digits = math.ceil(count * math.log10(2)) + 30 + 2 * len(str(int(a))) + len(str(int(1 / shape)))

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from privrl.costs import AddRemoveRecord
+from privrl.mechanisms import DirichletMechanism
 from privrl.numerics import exact_dirichlet
 from privrl.numerics.exact_dirichlet import posterior_rows, rounded_log_gammas
 
@@ -58,9 +60,9 @@ def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) 
     asked: list[Any] = []
     inner = exact_dirichlet._outcome
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, small: bool) -> Any:
         asked.append(arguments)
-        return inner(*arguments)
+        return inner(*arguments, small=small)
 
     monkeypatch.setattr(exact_dirichlet, "_outcome", counted)
     assert p_value(drawn(shape, 4000), shape) > FALSE_ALARM
@@ -83,9 +85,66 @@ def test_floats_and_digits_agree(shape: float) -> None:
     for i in range(400):
         known = [int(x * 2**53) for x in u[:, i]]
         if known not in doubts and min(known) >= 8:
-            outcome = exact_dirichlet._outcome(Fraction(shape), known, rng(4))
+            outcome = exact_dirichlet._outcome(Fraction(shape), known, rng(4), small=shape < 1)
             assert accepted[i] == (outcome is not None)
             assert outcome is None or outcome == values[i]
+
+
+class Low(np.random.Generator):
+    """Has numbers of a tail first, in which floats leave most gammas in doubt."""
+
+    tail, begun = 18.5, False
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        u = super().random(size)
+        if not self.begun:
+            u[0, ::2] = np.floor(u[0, ::2] * math.exp(-self.tail) * 2**53) / 2**53
+            self.begun = True
+        return u
+
+
+@pytest.mark.parametrize(("weight", "alpha", "count"), [(0.125, 0.625, 3), (0.1, 0.7, 3)])
+def test_a_shape_that_rounds_to_one_has_the_tail_of_one(
+    weight: float, alpha: float, count: int
+) -> None:
+    """Exactly it may be below 1, for which there is another sampler: a draw is of one of them.
+
+    Of 60 there are 33 to 53 in a run of a million (binomial, .69), and none where both are used.
+    """
+    exact = Fraction(weight) * count + Fraction(alpha)
+    assert weight * count + alpha == 1 >= exact
+    mechanism = DirichletMechanism(weight=weight, alpha=alpha, relation=AddRemoveRecord())
+    many = np.tile([count, 1e9], (60, 1))
+    rows = mechanism.release(many, Low(np.random.PCG64(3)))
+    logs = np.log(rows[:, 0]) + math.log(1e9 * weight)
+    assert 25 <= (logs < 0.01 - Low.tail).sum() <= 56
+
+
+@pytest.mark.parametrize(("weight", "alpha", "count"), [(0.1, 0.7, 3), (0.3, 0.7, 1)])
+def test_near_one_floats_and_digits_agree(weight: float, alpha: float, count: int) -> None:
+    exact = Fraction(weight) * count + Fraction(alpha)
+    assert exact < 1
+    u = np.floor(rng(3).random((3, 400)) * 2**53) / 2**53
+    doubts: list[Any] = []
+    accepted, values = exact_dirichlet._candidates(
+        np.ones(400), u, lambda _, known: doubts.append(known)
+    )
+    assert len(doubts) < 40
+    for i in range(400):
+        known = [int(x * 2**53) for x in u[:, i]]
+        if known not in doubts:
+            outcome = exact_dirichlet._outcome(exact, known, rng(4), small=False)
+            assert accepted[i] == (outcome is not None)
+            assert outcome is None or outcome == values[i]
+
+
+@pytest.mark.parametrize("shape", [0.51, 0.75, 0.9999999])
+def test_cheng_bounds_shapes_a_little_below_one(shape: float) -> None:
+    """The margin without U₂, of every V: nowhere above 0, so that no candidate is cut."""
+    v = np.concatenate([-np.geomspace(1e-3, 300, 4000), np.geomspace(1e-3, 30, 4000)])
+    turned = math.sqrt(2 * shape - 1) * v
+    margin = -shape * (np.expm1(v) - v) + 2 * np.log(np.cosh(turned / 2))
+    assert (margin < 0).all()
 
 
 @pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 40.0, 1e5])
@@ -111,11 +170,11 @@ def test_what_is_said_to_be_unknown_covers_what_is(shape: float, count: int) -> 
     exact, numbers = Fraction(shape), rng(5)
     for _ in range(20):
         known = [int(x * 2**53) << (count - 53) for x in numbers.uniform(0.01, 0.99, 3)]
-        middle = exact_dirichlet._evaluated(exact, known, count)
+        middle = exact_dirichlet._evaluated(exact, known, count, small=exact < 1)
         for corner in range(8):
             # the ends of the intervals, as middles of far finer ones
             ends = [(k + (corner >> j & 1)) << 60 for j, k in enumerate(known)]
-            end = exact_dirichlet._evaluated(exact, ends, count + 60)
+            end = exact_dirichlet._evaluated(exact, ends, count + 60, small=exact < 1)
             assert abs(end.margin - middle.margin) <= middle.margin_off
             assert abs(end.value - middle.value) <= middle.value_off
 
@@ -124,7 +183,7 @@ def test_what_is_said_to_be_unknown_covers_what_is(shape: float, count: int) -> 
 def test_a_candidate_is_what_the_paper_says(shape: float) -> None:
     """Cheng's acceptance, by 50 digits from its densities: target over envelope over U."""
     known, count = [3 << 50, 5 << 49, 7 << 49], 53
-    candidate = exact_dirichlet._evaluated(Fraction(shape), known, count)
+    candidate = exact_dirichlet._evaluated(Fraction(shape), known, count, small=shape < 1)
     with mpmath.workdps(50):
         u = [mpmath.mpf(2 * k + 1) / 2 ** (count + 1) for k in known]
         a = mpmath.mpf(shape) + (shape < 1)
@@ -201,5 +260,5 @@ def test_tiny_concentrations_give_proper_rows(alpha: float) -> None:
 def test_uniform_numbers_that_are_zero_so_far_are_drawn_further() -> None:
     """53 bits of zeros, or of ones, once in 2^53 times."""
     for known in ([0, 0, 0], [2**53 - 1, 0, 3]):
-        outcome = exact_dirichlet._outcome(Fraction(3, 10), known, rng(8))
+        outcome = exact_dirichlet._outcome(Fraction(3, 10), known, rng(8), small=True)
         assert outcome is None or math.isfinite(outcome)

@@ -250,6 +250,23 @@ def test_damaged_pages_are_refused(book: Ledger, at: float) -> None:
     refused(book, "damaged")
 
 
+@pytest.mark.parametrize("kept", [b"", bytes(3584)], ids=["torn", "of zeros"])
+def test_a_last_page_that_was_not_written_is_not_an_empty_one(book: Ledger, kept: bytes) -> None:
+    """Of so few entries all are in it; SQLite then returns none, and no error."""
+    for _ in range(2):
+        spend(book)
+    with closing(sqlite3.connect(book.path)) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
+        ).fetchone()
+    data = book.path.read_bytes()
+    assert len(data) == root * 4096, "the page of the entries is not the last one"
+    book.path.write_bytes(data[: len(data) - 3584] + kept)
+    refused(book, "damaged")
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger(book.path).accounts()
+
+
 def test_flipped_bytes_change_no_total(book: Ledger) -> None:
     """A random byte is either seen or means nothing."""
     for i in range(5):
