@@ -11,7 +11,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete, Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from privrl.agents.checkpoints import Checkpoint, CheckpointManager, Record
@@ -315,10 +315,17 @@ def _side_by_side(
             f"agent must have batch_shape=({env.num_envs},), a run for each environment, or (), "
             f"one run in all of them, got {agent.batch_shape}."
         )
-    if not isinstance(env.metadata.get("autoreset_mode"), AutoresetMode):
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
         raise ValueError(
-            "env must name its AutoresetMode in metadata['autoreset_mode'], got "
-            f"{shown(env.metadata.get('autoreset_mode'))}; which steps are real depends on it."
+            f"env must name its AutoresetMode in metadata['autoreset_mode'], got {shown(mode)}; "
+            "which steps are real depends on it."
+        )
+    apart = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
+    if apart and mode == AutoresetMode.NEXT_STEP:  # its processes forget that they were reset
+        raise ValueError(
+            "env must share memory with its processes, or its first step after a reset resets "
+            "again, and would be counted; pass shared_memory=True, or autoreset_mode='SameStep'."
         )
     _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1
@@ -466,9 +473,11 @@ def _no_state(env: object, space: object) -> ValueError:
 
 
 def _final_states(
-    env: VectorEnv[Any, Any, Any], infos: dict[str, Any], ended: NDArray[np.bool_]
+    env: VectorEnv[Any, Any, Any], infos: Any, ended: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """Return the final observations of ended episodes, in mode SAME_STEP."""
+    if isinstance(infos, list):  # one for each environment, by `DictInfoToList`
+        infos = {"final_obs": [each.get("final_obs") for each in infos]}
     if "final_obs" not in infos:
         raise ValueError(
             "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "

@@ -34,36 +34,32 @@ DEFAULT_HORIZON: Final = 100
 
 Range = tuple[float, float]
 _CHANGE_NOTHING: tuple[type, ...] = (  # of states, actions and rewards
-    wrappers.HumanRendering,
-    wrappers.OrderEnforcing,
-    wrappers.PassiveEnvChecker,
-    wrappers.RecordEpisodeStatistics,
-    wrappers.RecordVideo,
-    wrappers.RenderCollection,
-    wrappers.TimeLimit,
-    InRange,
-)
-_RENUMBER = (
-    Discretised,
-    FlattenActions,
-    FlattenDiscrete,
-    Position,
-    Ranged,
-)  # rewards stay as they are
+    wrappers.HumanRendering, wrappers.OrderEnforcing, wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics, wrappers.RecordVideo, wrappers.RenderCollection,
+    wrappers.TimeLimit, InRange,
+)  # fmt: skip
+_RENUMBER = (Discretised, FlattenActions, FlattenDiscrete, Position, Ranged)  # rewards stay
 
-_MIX_PEOPLE = (  # what they return depends on all steps before
-    wrappers.NormalizeObservation,
-    wrappers.NormalizeReward,
-    wrappers.MaxAndSkipObservation,  # shows observations of an earlier episode that ended early
-    vector.NormalizeObservation,
-    vector.NormalizeReward,
-)
-
-_MIX_STEPS = (  # what they return depends on earlier steps of the episode
-    wrappers.AtariPreprocessing,
-    wrappers.DelayObservation,
-    wrappers.FrameStackObservation,
-)
+# Gymnasium's wrappers, also of environments side by side, by what that which they return of a step
+# depends on. MiniGrid's bonuses count all visits. Pictures may show the last action, say.
+_BY_ALL_BEFORE: Final = (
+    "NormalizeObservation", "NormalizeReward", "MaxAndSkipObservation", "ActionBonus",
+    "PositionBonus",
+)  # fmt: skip
+_BY_THE_EPISODE: Final = (
+    "AddRenderObservation", "AtariPreprocessing", "DelayObservation", "FrameStackObservation",
+)  # fmt: skip
+_BY_ITSELF: Final = (
+    "AddWhiteNoise", "ArrayConversion", "Autoreset", "ClipAction", "ClipReward", "DictInfoToList",
+    "DiscretizeAction", "DiscretizeObservation", "DtypeObservation", "FilterObservation",
+    "FlattenObservation", "GrayscaleObservation", "HumanRendering", "JaxToNumpy", "JaxToTorch",
+    "NumpyToTorch", "ObstructView", "OrderEnforcing", "PassiveEnvChecker",
+    "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "RepeatAction", "RescaleAction",
+    "RescaleObservation", "ReshapeObservation", "ResizeObservation", "StickyAction",
+    "TimeAwareObservation", "TimeLimit", "TransformAction", "TransformObservation",
+    "TransformReward", "VectorizeTransformAction", "VectorizeTransformObservation",
+    "VectorizeTransformReward",
+)  # fmt: skip
 
 _OF_WRAPPERS: Final = (  # what decides on states, actions and rewards
     "__getattribute__", "__getattr__", "step", "reset", "unwrapped", "spec", "env",
@@ -233,29 +229,45 @@ def check_steps_alone(env: Playable, *, by_episode: bool = True) -> None:
     ValueError
         If one does: then more changes than is paid for.
     """
-    layers: list[Any] = [env]
-    while layers:
-        layer = layers.pop()
-        if isinstance(layer, _MIX_PEOPLE):
+    for kind in type(env).__mro__:
+        _check_alone(kind, by_episode=by_episode)
+    for each in [env.env] if isinstance(env, gym.Wrapper | VectorWrapper) else _each_of(env):
+        check_steps_alone(each, by_episode=by_episode)
+
+
+def _each_of(env: Playable) -> Iterator[gym.Env[Any, Any]]:
+    """Yield the environments side by side; those that live elsewhere are made once more."""
+    if hasattr(env, "envs"):
+        yield from env.envs
+        return
+    for make in getattr(env, "env_fns", ()):
+        with closing(make()) as each:
+            yield each
+
+
+def _check_alone(kind: type, *, by_episode: bool) -> None:
+    """Check a class from which an environment or a wrapper derives."""
+    name, module = kind.__name__, kind.__module__
+    if not module.startswith(("gymnasium.wrappers.", "minigrid.wrappers")):
+        return
+    if name in _BY_ALL_BEFORE:
+        raise ValueError(
+            f"env must not contain {name}, because what that returns depends on all steps before, "
+            "so one person would change the records of others; leave it out, and give public "
+            "ranges."
+        )
+    if name in _BY_THE_EPISODE:
+        if not by_episode:
             raise ValueError(
-                f"env must not contain {type(layer).__name__}, because what that returns depends "
-                "on all steps before, so one person would change the records of others; leave it "
-                "out, and give public ranges."
+                f"env must not contain {name} where the privacy unit is a step, because one step "
+                "would change several observations; leave it out, or make the agent with "
+                "relation=ReplaceEpisode(horizon)."
             )
-        if isinstance(layer, _MIX_STEPS) and not by_episode:
-            raise ValueError(
-                f"env must not contain {type(layer).__name__} where the privacy unit is a step, "
-                "because one step would change several observations; leave it out, or make the "
-                "agent with relation=ReplaceEpisode(horizon)."
-            )
-        if isinstance(layer, gym.Wrapper | VectorWrapper):
-            layers.append(layer.env)
-        elif hasattr(layer, "envs"):
-            layers += layer.envs
-        else:  # those that live in other processes are made once more
-            for make in getattr(layer, "env_fns", ()):
-                with closing(make()) as each:
-                    check_steps_alone(each, by_episode=by_episode)
+    elif name not in _BY_ITSELF and module.startswith("gymnasium"):
+        raise ValueError(
+            f"env must not contain {name}, a wrapper of a newer Gymnasium that may let one step "
+            "change what is counted of others; leave it out, or install a newer privrl."
+        )
 
 
 def _check_range(reward_range: Range) -> Range:
@@ -438,18 +450,11 @@ def rows_of(table: Any) -> list[list[Outcome]]:
 
 
 def _any_pays(env: VectorEnv[Any, Any, Any]) -> bool | None:
-    """Ask the environments side by side; those that live elsewhere are made once more."""
+    """Ask the environments side by side."""
     mdp = getattr(env, "mdp", None)
     if isinstance(mdp, TabularMDP):
         return pays_on_arrival(mdp)
-    answers = []
-    if hasattr(env, "envs"):
-        answers = [_pays_as_it_is(each) for each in env.envs]
-    else:
-        for make in getattr(env, "env_fns", ()):
-            each = make()
-            answers.append(_pays_as_it_is(each))
-            each.close()
+    answers = [_pays_as_it_is(each) for each in _each_of(env)]
     if True in answers:
         return True
     return None if None in answers or not answers else False

@@ -317,7 +317,8 @@ def train(
         vector environment, whatever its autoreset mode, an agent with ``batch_shape ==
         (num_envs,)`` learns an independent run in each environment; the environments of an
         agent that is a single run play its episodes side by side, as many at once as the
-        policy stays for.
+        policy stays for. They also begin episodes that do not count, while others play on: a
+        reset must not take the next person's record.
     episodes : int
         How many more in each run, >= 1.
     rng : numpy.random.Generator, int or None

@@ -138,8 +138,9 @@ def friendly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("always", UserWarning)
+        # Gymnasium quotes exceptions of a space, which may show a state.
         warnings.showwarning = lambda message, *_: _complain(
-            "[yellow]warning:[/]", Text.from_ansi(str(message))
+            "[yellow]warning:[/]", Text.from_ansi(str(message).partition(" with exception: ")[0])
         )
         try:
             yield

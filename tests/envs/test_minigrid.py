@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from privrl.agents import PSRL
 from privrl.envs import numbered
 from privrl.envs.minigrid import Position
 from privrl.envs.toy_text import episode_limit
@@ -68,3 +69,12 @@ def test_others_are_refused() -> None:
     with pytest.raises(ValueError, match="env must be a MiniGrid"):
         Position(gym.make("Blackjack-v1"))
     assert isinstance(numbered(gym.make("Blackjack-v1")), FlattenDiscrete)
+
+
+@pytest.mark.parametrize("bonus", ["ActionBonus", "PositionBonus"])
+def test_bonuses_that_count_all_visits_are_refused(bonus: str) -> None:
+    from minigrid import wrappers  # noqa: PLC0415
+
+    env = getattr(wrappers, bonus)(made("MiniGrid-Empty-5x5-v0"))
+    with pytest.raises(ValueError, match=f"env must not contain {bonus}, because what that"):
+        PSRL.private(numbered(env), epsilon=1)

@@ -608,6 +608,34 @@ def test_a_wrapper_that_raises_shows_no_state(
     assert "4711" not in result.output
 
 
+ODD_SPACE = (
+    BROKEN.replace("0, {}[4711], False, False", "1, 0.5, False, False")
+    .replace(
+        "class Broken",
+        """
+class Odd(spaces.Discrete):
+    def contains(self, x):
+        raise OverflowError(f"{x + 4710} is too large")
+
+class Broken""",
+    )
+    .replace("spaces.Discrete(2), spaces.Discrete(2)", "Odd(2), spaces.Discrete(2)")
+)
+
+
+def test_a_warning_of_gymnasium_shows_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its check of the first observations quotes an exception of their space."""
+    (tmp_path / "odd_space.py").write_text(ODD_SPACE.replace("Broken-v0", "Odd-v0"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = ["train", "--env", "odd_space:Odd-v0", "--episodes", "2"]
+    result = run(*command, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "is not within the observation space" in " ".join(result.output.split())
+    assert "4711" not in result.output
+
+
 def test_an_environment_that_raises_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
