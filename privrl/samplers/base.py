@@ -327,7 +327,8 @@ class PaidSampler(FixedArrays):
     def _forget(self) -> None:
         self._done, self._invalid, self._complete = 0, False, None
         self._trial: TrialName | None = None  # of a selection, that pays for it
-        self._payer: tuple[Accountant] | None = None  # of its draws, or unknown
+        # Of its draws: nobody until there is one, and unknown after a checkpoint.
+        self._payer: tuple[Accountant | None] | None = (None,)
 
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""
