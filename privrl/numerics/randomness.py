@@ -21,7 +21,8 @@ from privrl.numerics.processes import check_made_here, from_elsewhere, this_proc
 from privrl.numerics.special import FloatArray
 
 __all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "VectorisedGenerator", "as_rng", "by_row",
-           "columns", "derived_rng", "generators", "own_rng", "randomness_of", "secret_rng"]  # fmt: skip
+           "columns", "derived_rng", "generators", "own_rng", "randomness_of",
+           "secret_rng"]  # fmt: skip
 
 #: What every public ``rng`` may be, see `as_rng`.
 Rng = np.random.Generator | int | None

@@ -263,7 +263,7 @@ class SparseCounts(PaidOnce):
         parts.append(_above(louder, filled, sigma * _ROOT_2, threshold, rng))
         where, noisy, evidence = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(where)
-        return Cells(batch.shape, where[order], noisy[order] * GRID), evidence[order]
+        return Cells(batch.shape, where[order], noisy[order] * GRID), frozen(evidence[order])
 
     @classmethod
     def calibrated(
