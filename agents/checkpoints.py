@@ -464,8 +464,7 @@ class Checkpointed(Observer):
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with this message if the agent has observed or drawn anything."""
-        new = self._new
-        if self._draws or self._step or new.steps or not new.is_empty:
+        if self._draws or self._step or self._new.steps or not self._new.is_empty:
             raise ValueError(otherwise)
 
     def __copy__(self) -> Self:

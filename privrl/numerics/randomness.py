@@ -156,10 +156,8 @@ def randomness_of(rng: np.random.Generator) -> str:
 
 
 def own_rng(rng: np.random.Generator) -> np.random.Generator:
-    """Return a generator that nobody else has, if the given one is secret.
-
-    Its state can be saved and restored. The caller's would then give two releases one noise.
-    """
+    """Return a generator that nobody else has, if the given one is secret."""
+    # A checkpoint restores its state. With the caller's, two releases would have one noise.
     return secret_rng() if randomness_of(rng) == SECRET else rng
 
 

@@ -636,6 +636,23 @@ def test_a_policy_stays_as_it_was_stated() -> None:
     assert all(content(how(policy)) == before for how in COPIES)
 
 
+def test_the_statement_of_a_run_can_not_be_changed() -> None:
+    call = table()["run_training"]
+    result = call.function(**call.given())
+    with pytest.raises(TypeError, match="read-only"):
+        result.guarantee["epsilon"] = 1e-9
+    with pytest.raises(TypeError, match="read-only"):
+        result.guarantee["caveats"].append("none")
+
+
+def test_whose_a_step_is_cannot_be_changed() -> None:
+    """Not by what adds to a table either: a stream asks it about the same parts again."""
+    log = table()["fit_model"].given()["log"]
+    for each in (log, *log.blocks(1), *(how(log) for how in COPIES)):
+        with pytest.raises(ValueError, match="read-only"):
+            each.person[...] = 0
+
+
 # --- estimators, and released bins ----------------------------------------------------------
 
 X: Final = np.array([[0, 0], [1, 0], [2, 1], [2, 1]] * 50)

@@ -127,7 +127,6 @@ class PrivateBayesNet:
             raise ValueError(
                 f"shares must be of all nodes, {listed(self.structure.nodes)}, got {got}."
             )
-        # A copy: later changes to the argument have no effect.
         object.__setattr__(self, "shares", dict(self.shares))
         for node, share in self.shares.items():
             check_positive(f"shares[{node!r}]", share)
