@@ -54,7 +54,7 @@ from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
+from privrl.numerics.randomness import SECRET, derived_rng, own_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw
@@ -464,8 +464,7 @@ class Checkpointed(Observer):
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with this message if the agent has observed or drawn anything."""
-        new = self._new
-        if self._draws or self._step or new.steps or not new.is_empty:
+        if self._draws or self._step or self._new.steps or not self._new.is_empty:
             raise ValueError(otherwise)
 
     def __copy__(self) -> Self:
@@ -481,7 +480,7 @@ class Checkpointed(Observer):
         other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
         other._rng = self._rng.spawn(1)[0]
         other._new, other._lock = self._nothing(), RLock()
-        other._noise, other._entered = noise_of(other._rng), None
+        other._noise, other._entered = own_rng(other._rng), None
         other._deployed = None
         return other
 
@@ -493,14 +492,6 @@ class Checkpointed(Observer):
             "agent must not be pickled: agents loaded from one file would have the same noise, and "
             "the difference of their releases would reveal the data. Make it where it is used."
         )
-
-
-def noise_of(rng: np.random.Generator) -> np.random.Generator:
-    """Return the generator of the noise of draws.
-
-    Secret noise has a separate generator, so that random actions reveal nothing about it.
-    """
-    return secret_rng() if randomness_of(rng) == SECRET else rng
 
 
 Record = dict[str, NDArray[Any]]

@@ -23,7 +23,7 @@ from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import as_rng
+from privrl.numerics.randomness import as_rng, own_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import check_total
 
@@ -166,7 +166,7 @@ class Observer:
         self.n_states, self.n_actions = setup.n_states, setup.n_actions
         self.horizon, self.batch_shape = setup.horizon, setup.batch_shape
         self.terminates, self.support = setup.terminates, setup.support
-        self._rng, self._made_in, self._lock = as_rng(setup.rng), this_process(), RLock()
+        self._rng, self._made_in, self._lock = own_rng(as_rng(setup.rng)), this_process(), RLock()
         if setup.rewards is None:
             raise ValueError("rewards must be a reward model, such as HatRewards, got None.")
         self._rewards = setup.rewards.fresh()

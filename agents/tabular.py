@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP
-from privrl.agents.checkpoints import Checkpointed, Draws, noise_of
+from privrl.agents.checkpoints import Checkpointed, Draws
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.schedules import EveryEpisode, Schedule, schedule_named
 from privrl.agents.setup import TabularSetup, with_public_facts
@@ -26,7 +26,7 @@ from privrl.files.chosen import made_of
 from privrl.files.fixed import fixed
 from privrl.files.html import table
 from privrl.numerics.cells import Cells
-from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.randomness import Rng, as_rng, own_rng, randomness_of
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Draw, Posterior, Sampler, takes_cells
 
@@ -103,7 +103,7 @@ class TabularAgent(Checkpointed, ABC):
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
-        self._noise = noise_of(self._rng)
+        self._noise = own_rng(self._rng)  # so that random actions reveal nothing about it
         self._entered: Draws | None = None
         self._half_done: str | None = None  # an operation that did not finish
         self._unplanned: int | None = None  # an episode whose draw is made, and whose plan is not

@@ -29,7 +29,7 @@ from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown, shown_env
 from privrl.numerics.checks import check_count, plain_array, plain_float
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import Rng, as_rng, own_rng
 from privrl.numerics.typing import BoolArray, FloatArray
 
 _seen = partial(tuple.__new__, Transition)  # faster than Transition.__new__
@@ -108,7 +108,7 @@ def run(
             "privrl.experiments.callbacks has some."
         )
     with agent._lock:  # one at a time: a draw of another thread could divide an episode
-        return _run(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+        return _run(agent, env, episodes, own_rng(rng), callback=callback, checkpoint=checkpoint)
 
 
 def _run(
@@ -223,7 +223,7 @@ def learn_counts(
     rewards : array, shape ``(len(starts), *agent.batch_shape)``
         Sum of the rewards in each stretch and run.
     """
-    rng = as_rng(rng)
+    rng = own_rng(as_rng(rng))
     sizes = (mdp.n_states, mdp.n_actions, mdp.horizon)
     if sizes != (agent.n_states, agent.n_actions, agent.horizon):
         raise ValueError(

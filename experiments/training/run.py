@@ -1,7 +1,7 @@
 """One private agent on one Gymnasium environment, from a specification to a private policy."""
 
-import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -29,6 +29,7 @@ from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
 from privrl.experiments.names import RL_RELATIONS, make_env, named_values, rl_relation
 from privrl.experiments.specs import Delta, RenyiOrder, Spec, Unit
+from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import lookup
 from privrl.files.shown import shown
@@ -235,8 +236,7 @@ def run_training(
         "caveats": [],
     }
     policy = agent.to_policy()
-    guarantee = copy.deepcopy(policy.guarantee or nothing)
-    _warn_of_seed(guarantee, spec.seed)
+    guarantee = _with_seed(policy.guarantee or nothing, spec.seed)
     policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
     return TrainResult(policy, record, guarantee, value, grid)
 
@@ -256,15 +256,14 @@ def _run_continuous(
         rng=rng,
     )
     record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
-    guarantee = agent.guarantee()
-    _warn_of_seed(guarantee, spec.seed)
+    guarantee = _with_seed(agent.guarantee(), spec.seed)
     policy = agent.to_policy(guarantee["caveats"])
     return TrainResult(policy, record, guarantee, None, None)
 
 
-def _warn_of_seed(guarantee: dict[str, Any], seed: int | None) -> None:
-    if seed is not None:
-        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
+def _with_seed(guarantee: Mapping[str, Any], seed: int | None) -> Any:
+    said = [] if seed is None else ["whoever knows the seed can undo the noise"]
+    return read_only({**guarantee, "caveats": [*said, *guarantee["caveats"]]})
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:

@@ -21,7 +21,8 @@ from privrl.numerics.processes import check_made_here, from_elsewhere, this_proc
 from privrl.numerics.special import FloatArray
 
 __all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "VectorisedGenerator", "as_rng", "by_row",
-           "columns", "derived_rng", "generators", "randomness_of", "secret_rng"]  # fmt: skip
+           "columns", "derived_rng", "generators", "own_rng", "randomness_of",
+           "secret_rng"]  # fmt: skip
 
 #: What every public ``rng`` may be, see `as_rng`.
 Rng = np.random.Generator | int | None
@@ -152,6 +153,12 @@ def randomness_of(rng: np.random.Generator) -> str:
     NumPy's generators count as seeded: a seed cannot be excluded, and they are not secure.
     """
     return SECRET if isinstance(rng, SecretGenerator) else SEEDED
+
+
+def own_rng(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator that nobody else has, if the given one is secret."""
+    # A checkpoint restores its state. With the caller's, two releases would have one noise.
+    return secret_rng() if randomness_of(rng) == SECRET else rng
 
 
 def _keyed(key: int | None = None) -> Any:

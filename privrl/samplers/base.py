@@ -191,11 +191,10 @@ class Draw:
                 if sampler._done:
                     check_paid(sampler, trial)
                     _check_same_account(sampler, self._accountant)
-            for sampler in paid:
-                sampler._trial, sampler._payer = trial, (self._accountant,)
             # Invalid until the draw is complete or refused, however often it is interrupted.
             _current[0] = complete = [False]
             for sampler in paid:
+                sampler._trial, sampler._payer = trial, (self._accountant,)
                 sampler._complete = complete
             try:
                 released = release.make()
@@ -327,7 +326,7 @@ class PaidSampler(FixedArrays):
     def _forget(self) -> None:
         self._done, self._invalid, self._complete = 0, False, None
         self._trial: TrialName | None = None  # of a selection, that pays for it
-        self._payer: tuple[Accountant] | None = None  # of its draws, or unknown
+        self._payer: tuple[Accountant | None] | None = (None,)  # of draws; None after a checkpoint
 
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""

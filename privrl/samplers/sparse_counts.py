@@ -33,6 +33,7 @@ import numpy as np
 from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep, check_relation
+from privrl.files.fixed import FixedArrays
 from privrl.files.shown import shown
 from privrl.numerics.cells import Cells
 from privrl.numerics.checks import check_count, check_positive, check_rng
@@ -51,7 +52,7 @@ _ROOT_2 = math.nextafter(math.sqrt(2.0), 2)  # never below the root of 2
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePosterior:
+class SparsePosterior(FixedArrays):
     """The released cells of a large table, and the posterior that follows from them.
 
     Attributes
@@ -263,7 +264,7 @@ class SparseCounts(PaidOnce):
         parts.append(_above(louder, filled, sigma * _ROOT_2, threshold, rng))
         where, noisy, evidence = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(where)
-        return Cells(batch.shape, where[order], noisy[order] * GRID), evidence[order]
+        return Cells(batch.shape, where[order], noisy[order] * GRID), frozen(evidence[order])
 
     @classmethod
     def calibrated(

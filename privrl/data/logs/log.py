@@ -203,9 +203,11 @@ class Log(LogSpace, FixedArrays):
 
     @cached_property
     def person(self) -> IntArray:
-        """Whose each step is, shape (n_steps,), from 0."""
+        """Whose each step is, shape (n_steps,), from 0; read-only."""
         steps = np.diff(self.episode_starts[self.person_starts])
-        return np.repeat(np.arange(self.n_persons), steps)
+        person = np.repeat(np.arange(self.n_persons), steps)
+        person.setflags(write=False)
+        return person
 
     @property
     def step_reward(self) -> FloatArray:

@@ -127,6 +127,7 @@ class PrivateBayesNet:
             raise ValueError(
                 f"shares must be of all nodes, {listed(self.structure.nodes)}, got {got}."
             )
+        object.__setattr__(self, "shares", dict(self.shares))
         for node, share in self.shares.items():
             check_positive(f"shares[{node!r}]", share)
 
