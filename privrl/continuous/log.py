@@ -448,5 +448,5 @@ def _entries(step: Any) -> list[Any]:
     if isinstance(step, list | tuple):
         return [entry for each in step for entry in _entries(each)]
     if hasattr(step, "__array__"):
-        return plain_array("step", step).ravel().tolist()
+        return [*plain_array("step", step).ravel()]  # of their own types, which count
     return [step]
