@@ -143,7 +143,7 @@ class ContinuousLog(FixedArrays):
         schema : ContinuousSchema
             The public facts.
         person : array_like, shape (N,)
-            Numbers of persons, whole.
+            Whole numbers or texts, as in `privrl.data.logs.read_log`.
         state, next_state : array_like, shape (N, n_state)
         action : array_like, shape (N, n_columns) or (N,)
             Values of the action's columns.
@@ -153,11 +153,12 @@ class ContinuousLog(FixedArrays):
         Raises
         ------
         ValueError
-            If an array is absent or has another shape.
+            If an array is absent or has another shape or type.
 
         Notes
         -----
-        Rows with a number that is not finite are left out.
+        Entries are read as by `from_buffer`. Rows of nobody, or with something else than finite
+        numbers and flags, are left out.
         """
         check_is("schema", schema, ContinuousSchema)
         given = {"person": person, "reward": reward, "terminated": terminated}

@@ -135,6 +135,15 @@ def test_what_is_refused_or_not_is_known() -> None:
             assert len(read[0]) == N + 2 * reader.startswith("from_buffer")
 
 
+def test_a_frame_is_read_column_by_column() -> None:
+    """As an array it has one type; pandas keeps the first of equal categories, True for 1."""
+    for first in (True, 1):
+        values: list[Any] = [first, 0, 1, 2, 1]
+        frame = pd.DataFrame({"x": pd.Series(objects(values), dtype=object).astype("category")})
+        read = outcome("of_arrays state", frame)
+        assert [row[0] for row in read[0]] == [1, 0, 1, 2, 1]
+
+
 def inferred(values: list[Any]) -> Any:
     return pd.Series(values)
 
