@@ -15,15 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
-from privrl.data.logs.parts import (
-    NO_NAME,
-    Names,
-    Part,
-    flags_in,
-    name_of,
-    numbers_in,
-    part_of,
-)
+from privrl.data.logs.parts import NO_NAME, Names, Part, flags_in, name_of, numbers_in, part_of
 from privrl.data.schema.entries import objects
 from privrl.data.schema.others import as_column, as_frame
 from privrl.files.fixed import FixedArrays
@@ -167,10 +159,8 @@ class ContinuousLog(FixedArrays):
         for name, width in _widths(schema).items():
             if given[name] is None:
                 raise ValueError(f"{name} must be given: the schema has it.")
-            read = _READERS.get(name, _numbers)
-            arrays[name] = read(_columns(given[name], width or 1, name, is_whole=True))
-            if width is None:
-                arrays[name] = arrays[name][:, 0]
+            parts = _columns(given[name], width or 1, name, strict=True)
+            arrays[name] = _numbers(parts) if width else _READERS[name](parts[0])
         if len(set(map(len, arrays.values()))) > 1:  # how many rows there are is private
             raise ValueError(f"{listed(arrays)} must have one shape (N, ...), a row for each step.")
         return cls.grouped(schema, arrays)
@@ -359,9 +349,9 @@ def _steps(
                 "next_state": seen[1:],
             }
             if schema.reward is not None:
-                steps["reward"] = _numbers(_columns(episode.rewards, 1))[:, 0]
+                steps["reward"] = numbers_in(_columns(episode.rewards, 1)[0])
             if schema.terminates:
-                steps["terminated"] = _flags(_columns(episode.terminations, 1))[:, 0]
+                steps["terminated"] = flags_in(_columns(episode.terminations, 1)[0])
     except Exception:  # whatever an episode holds, no other person is to notice
         return None
     return steps if {len(each) for each in steps.values()} == {len(seen) - 1} else None
@@ -372,23 +362,17 @@ def _numbers(columns: Sequence[Part]) -> FloatArray:
     return np.stack([numbers_in(part) for part in columns], axis=1)
 
 
-def _flags(columns: Sequence[Part]) -> FloatArray:
-    return np.stack([flags_in(part) for part in columns], axis=1)
-
-
-def _persons(columns: Sequence[Part]) -> FloatArray:
+def _persons(part: Part) -> FloatArray:
     """Return small numbers of persons in the order of their names, NaN of nobody."""
     names = Names()
-    number = names.numbers(columns[0])
-    return np.append(names.ranks(), np.nan)[number][:, None]
+    number = names.numbers(part)
+    return np.append(names.ranks(), np.nan)[number]
 
 
-_READERS: Final = {"person": _persons, "terminated": _flags}
+_READERS: Final = {"person": _persons, "reward": numbers_in, "terminated": flags_in}
 
 
-def _columns(
-    values: Any, width: int, name: str = "values", *, is_whole: bool = False
-) -> list[Part]:
+def _columns(values: Any, width: int, name: str = "values", *, strict: bool = False) -> list[Part]:
     """Return the columns of what holds an entry or a row for each step.
 
     The type of an array or of a column is that of all steps. A list has none: NumPy infers it from
@@ -401,9 +385,11 @@ def _columns(
     elif width == 1 and _is_column(frame):
         columns = [as_column(frame, name)]
     else:
-        columns = list(_table(frame, width, name, is_whole=is_whole).T)
+        columns = list(_table(frame, width, name, strict=strict).T)
     if len(columns) != width:
-        raise _of_other_shape(name, width)
+        raise ValueError(
+            f"{name} must be an array or a list of shape (N, {width}), with a row for each step."
+        )
     return [part_of(each, name) for each in columns]
 
 
@@ -412,28 +398,21 @@ def _is_column(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
 
 
-def _table(values: Any, width: int, name: str, *, is_whole: bool) -> NDArray[Any]:
-    """Return what each step holds as a row, shape (n, width)."""
+def _table(values: Any, width: int, name: str, *, strict: bool) -> NDArray[Any]:
+    """Return what each step holds as a row, shape (n, width); no column for another shape."""
+    none = np.empty((0, 0))
     if hasattr(values, "__array__"):
         values = plain_array(name, values)
-        if values.ndim and not values.dtype.hasobject and values.size == len(values) * width:
-            return values.reshape(len(values), width)
         if not (values.ndim and values.dtype.hasobject):
-            raise _of_other_shape(name, width)
+            fits = values.ndim and values.size == len(values) * width
+            return values.reshape(len(values), width) if fits else none
     elif isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise _of_other_shape(name, width)
+        return none
     rows = [_row(step, width) for step in values]
-    if is_whole and None in rows:
-        raise _of_other_shape(name, width)
-    nothing: list[Any] = [()] * width
-    entries = chain.from_iterable(nothing if row is None else row for row in rows)
+    if strict and None in rows:
+        return none
+    entries = chain.from_iterable([()] * width if row is None else row for row in rows)
     return objects(entries, len(rows) * width).reshape(-1, width)
-
-
-def _of_other_shape(name: str, width: int) -> ValueError:
-    return ValueError(
-        f"{name} must be an array or a list of shape (N, {width}), with a row for each step."
-    )
 
 
 def _row(step: Any, width: int) -> list[Any] | None:
