@@ -102,6 +102,7 @@ def outcome(reader: str, values: Any) -> Any:
     return None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "container",
@@ -156,6 +157,7 @@ def nullable(values: list[Any]) -> Any:
     return pd.Series(values).convert_dtypes()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("make", [*UNTYPED.values(), inferred, categories, nullable])
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("odd", [ODD, pytest.param(KINDS, marks=pytest.mark.slow)], ids=len)
@@ -206,6 +208,7 @@ ORDERED = ContinuousSchema(
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("make", [objects, categories, inferred])
 @pytest.mark.parametrize("name", FRAME)
 def test_an_odd_entry_of_a_table_is_its_persons_own(
