@@ -211,9 +211,8 @@ def name_of(entry: object) -> Key | None:
     key = key_of(entry)
     if key is None:
         return None if _is_missing(entry) else NO_NAME
-    if isinstance(entry, float | np.floating) and abs(int(key[1])) >= exact_of(
-        np.dtype(type(entry))
-    ):
+    is_float = isinstance(entry, float | np.floating)
+    if is_float and abs(int(key[1])) >= exact_of(np.dtype(type(entry))):
         return NO_NAME
     return key if key != ("text", "") else None
 
