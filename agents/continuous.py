@@ -351,7 +351,10 @@ class ContinuousAgent:
         wrong = state.shape != (self.schema.n_state,) or state.shape != after.shape
         if wrong or not (np.isfinite(state).all() and np.isfinite(after).all()):
             raise ValueError(f"states must be {self.schema.n_state} finite numbers.")
-        plain_array("action", seen.action), plain_array("terminated", seen.terminated)
+        plain_array("action", seen.action)
+        ended = plain_array("terminated", seen.terminated)
+        if ended.ndim or ended.dtype.kind not in "biuf":
+            raise ValueError("terminated must be True or False.")
         try:
             action = as_int(seen.action)
         except TypeError:

@@ -496,7 +496,7 @@ def _plain(seen: Transition) -> Transition:
             "state, action and next_state must be whole numbers, and one that was observed is "
             "not; convert them with int()."
         )
-    if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub" or np.ndim(terminated):
+    if any(np.ndim(each) or np.asarray(each).dtype.kind not in "fiub" for each in seen[2::2]):
         raise ValueError(
             "reward must be a number and terminated True or False, and one that was observed is "
             "not; use observe_steps for steps side by side."

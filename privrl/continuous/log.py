@@ -3,22 +3,24 @@
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
 from typing import Any, Final, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.continuous.schema import Choice, ContinuousSchema
 from privrl.data.logs.episodes import Person, load_minari, with_persons
-from privrl.data.logs.parts import flags_in, numbers_in, part_of
-from privrl.data.schema.entries import exact_of, key_of, objects
-from privrl.data.schema.others import as_column
+from privrl.data.logs.parts import NO_NAME, Names, Part, flags_in, name_of, numbers_in, part_of
+from privrl.data.schema.entries import objects
+from privrl.data.schema.others import as_column, as_frame
 from privrl.files.fixed import FixedArrays
 from privrl.files.plain import listed
-from privrl.numerics.checks import check_is, check_numbers, plain_array
+from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 #: Of each array its type, the kinds of NumPy's that it is made of, and these in words.
@@ -133,7 +135,7 @@ class ContinuousLog(FixedArrays):
         schema : ContinuousSchema
             The public facts.
         person : array_like, shape (N,)
-            Numbers of persons, whole.
+            Whole numbers or texts, as in `privrl.data.logs.read_log`.
         state, next_state : array_like, shape (N, n_state)
         action : array_like, shape (N, n_columns) or (N,)
             Values of the action's columns.
@@ -143,34 +145,24 @@ class ContinuousLog(FixedArrays):
         Raises
         ------
         ValueError
-            If an array is absent or has another shape.
+            If an array is absent or has another shape or type.
 
         Notes
         -----
-        Rows with a number that is not finite are left out.
+        Entries are read as by `from_buffer`. Rows of nobody, or with something else than finite
+        numbers and flags, are left out.
         """
         check_is("schema", schema, ContinuousSchema)
         given = {"person": person, "reward": reward, "terminated": terminated}
         given |= {"state": state, "next_state": next_state, "action": action}
-        arrays, widths = {}, _widths(schema)
-        for name, width in widths.items():
-            values = given[name]
-            if values is None:
+        arrays: dict[str, FloatArray] = {}
+        for name, width in _widths(schema).items():
+            if given[name] is None:
                 raise ValueError(f"{name} must be given: the schema has it.")
-            if width is None:
-                flat = plain_array(name, values)
-                flat = _numbered(flat) if name == "person" else flat
-                values = flat.astype(float) if flat.dtype == bool else flat
-            numbers = check_numbers(name, values)
-            arrays[name] = numbers[:, None] if width and numbers.ndim == 1 else numbers
-        n = len(arrays["person"])
-        for name, width in widths.items():  # how many rows there are is private
-            if width is None and arrays[name].shape != (n,):
-                raise ValueError(f"{name} must have shape (N,), with an entry for each of person.")
-            if width is not None and arrays[name].shape != (n, width):
-                raise ValueError(
-                    f"{name} must have shape (N, {width}), with a row for each of person."
-                )
+            parts = _columns(given[name], width or 1, name, strict=True)
+            arrays[name] = _numbers(parts) if width else _READERS[name](parts[0])
+        if len(set(map(len, arrays.values()))) > 1:  # how many rows there are is private
+            raise ValueError(f"{listed(arrays)} must have one shape (N, ...), a row for each step.")
         return cls.grouped(schema, arrays)
 
     @classmethod
@@ -301,8 +293,8 @@ class ContinuousLog(FixedArrays):
         kept: list[dict[str, FloatArray]] = [none]
         bad: list[float] = []
         for number, (episode, whose) in enumerate(with_persons(episodes, person)):
-            key = number if person is None else key_of(whose)
-            if key in (None, ("text", "")):
+            key = number if person is None else name_of(whose)
+            if key in (None, NO_NAME):
                 continue
             place = float(places.setdefault(key, len(places)))
             steps = _steps(episode, schema, first)
@@ -333,25 +325,6 @@ class ContinuousLog(FixedArrays):
             first = last
 
 
-def _numbered(person: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers of persons as small ones: floats do not hold all large ones apart.
-
-    Two persons with one number would count as one, and a change of one as that of both.
-    """
-    if person.dtype.kind in "iu":
-        return np.unique(person, return_inverse=True)[1].reshape(person.shape)
-    numbers = check_numbers("person", person)
-    if person.dtype.itemsize > numbers.dtype.itemsize:  # of two names 64 bits may make one
-        raise ValueError(f"person must be an array of integers, got {person.dtype.type.__name__}.")
-    exact = exact_of(person.dtype)
-    if (np.isfinite(numbers) & (np.abs(numbers) >= exact)).any():
-        raise ValueError(
-            "person must be an array of integers, or hold numbers below "
-            f"2**{round(math.log2(exact))}: such floats do not hold all larger ones."
-        )
-    return numbers
-
-
 def _widths(schema: ContinuousSchema) -> dict[str, int | None]:
     """Return the arrays of a log and their widths; None for one with a number for each step."""
     flat = [
@@ -369,29 +342,55 @@ def _steps(
     """Return the transitions of an episode, or none if it does not fit."""
     try:
         with np.errstate(all="ignore"):  # of longer floats, which a warning would tell
-            seen = _rows(episode.observations, schema.n_state) - first[0]
+            seen = _numbers(_columns(episode.observations, schema.n_state)) - first[0]
             steps = {
                 "state": seen[:-1],
-                "action": _rows(episode.actions, len(schema.action)) - first[1],
+                "action": _numbers(_columns(episode.actions, len(schema.action))) - first[1],
                 "next_state": seen[1:],
             }
             if schema.reward is not None:
-                steps["reward"] = _rows(episode.rewards, 1)[:, 0]
+                steps["reward"] = numbers_in(_columns(episode.rewards, 1)[0])
             if schema.terminates:
-                over = episode.terminations
-                over = as_column(over, "it") if _is_column(over) else _table(over, 1)[:, 0]
-                steps["terminated"] = flags_in(part_of(over, "terminations"))
+                steps["terminated"] = flags_in(_columns(episode.terminations, 1)[0])
     except Exception:  # whatever an episode holds, no other person is to notice
         return None
     return steps if {len(each) for each in steps.values()} == {len(seen) - 1} else None
 
 
-def _rows(values: Any, width: int) -> FloatArray:
-    """Return the numbers of each step as a row; a ValueError for an array that holds none."""
-    if width == 1 and _is_column(values):
-        return numbers_in(part_of(as_column(values, "values"), "values"))[:, None]
-    table = _table(values, width)
-    return numbers_in(part_of(table.ravel(), "values")).reshape(table.shape)
+def _numbers(columns: Sequence[Part]) -> FloatArray:
+    """Return the numbers of each step as a row; a ValueError for a type that holds none."""
+    return np.stack([numbers_in(part) for part in columns], axis=1)
+
+
+def _persons(part: Part) -> FloatArray:
+    """Return small numbers of persons in the order of their names, NaN of nobody."""
+    names = Names()
+    number = names.numbers(part)
+    return np.append(names.ranks(), np.nan)[number]
+
+
+_READERS: Final = {"person": _persons, "reward": numbers_in, "terminated": flags_in}
+
+
+def _columns(values: Any, width: int, name: str = "values", *, strict: bool = False) -> list[Part]:
+    """Return the columns of what holds an entry or a row for each step.
+
+    The type of an array or of a column is that of all steps. A list has none: NumPy infers it from
+    all steps, so that one of them would decide how all others are read, or whether. A step of a
+    list with another number of entries has none that is a number, or is refused.
+    """
+    frame = as_frame(values)
+    if isinstance(frame, pd.DataFrame):
+        columns = [frame.iloc[:, k] for k in range(frame.shape[1])]
+    elif width == 1 and _is_column(frame):
+        columns = [as_column(frame, name)]
+    else:
+        columns = list(_table(frame, width, name, strict=strict).T)
+    if len(columns) != width:
+        raise ValueError(
+            f"{name} must be an array or a list of shape (N, {width}), with a row for each step."
+        )
+    return [part_of(each, name) for each in columns]
 
 
 def _is_column(values: Any) -> bool:
@@ -399,28 +398,29 @@ def _is_column(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
 
 
-def _table(values: Any, width: int) -> NDArray[Any]:
-    """Return what each step holds as a row, shape (n, width).
-
-    The type and shape of an array are those of all steps. A list has none: NumPy infers them from
-    all steps, so that one of them would decide how all others are read, or whether.
-    """
+def _table(values: Any, width: int, name: str, *, strict: bool) -> NDArray[Any]:
+    """Return what each step holds as a row, shape (n, width); no column for another shape."""
+    none = np.empty((0, 0))
     if hasattr(values, "__array__"):
-        values = plain_array("values", values)
-        if not values.dtype.hasobject:
-            return values.reshape(len(values), width)
-    size = len(values) * width
-    rows = chain.from_iterable(_row(step, width) for step in values)
-    return objects(rows, size).reshape(-1, width)
+        values = plain_array(name, values)
+        if not (values.ndim and values.dtype.hasobject):
+            fits = values.ndim and values.size == len(values) * width
+            return values.reshape(len(values), width) if fits else none
+    elif isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        return none
+    rows = [_row(step, width) for step in values]
+    if strict and None in rows:
+        return none
+    entries = chain.from_iterable([()] * width if row is None else row for row in rows)
+    return objects(entries, len(rows) * width).reshape(-1, width)
 
 
-def _row(step: Any, width: int) -> Sequence[Any]:
-    """Return the entries of a step of a list; where they are not as many, what is no entry."""
-    try:
+def _row(step: Any, width: int) -> list[Any] | None:
+    """Return the entries of a step of a list, if they are as many."""
+    with suppress(Exception):  # whatever a step holds, no other one is to notice
         row = _entries(step)
-    except Exception:  # whatever a step holds, no other one is to notice
-        row = []
-    return row if len(row) == width else [()] * width
+        return row if len(row) == width else None
+    return None
 
 
 def _entries(step: Any) -> list[Any]:
@@ -428,5 +428,5 @@ def _entries(step: Any) -> list[Any]:
     if isinstance(step, list | tuple):
         return [entry for each in step for entry in _entries(each)]
     if hasattr(step, "__array__"):
-        return plain_array("step", step).ravel().tolist()
+        return [*plain_array("step", step).ravel()]  # of their own types, which count
     return [step]

@@ -16,7 +16,7 @@ from privrl.data.logs.parts import NO_NAME, keys_in, part_of
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
 from privrl.data.schema.entries import Entries, Value, key_of, objects, read, refuse_type
-from privrl.data.schema.others import as_column
+from privrl.data.schema.others import as_column, as_frame
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import FloatArray, IntArray
@@ -160,6 +160,7 @@ def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
 
 def _one_axis(y: Any) -> Any:
     """Return classes in an array or data frame of one column as one axis."""
+    y = as_frame(y)
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] == 1 and not hasattr(y, "toarray"):
         warnings.warn(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from privrl.data.logs.log import Log
+from privrl.data.logs.parts import NO_NAME, name_of
 from privrl.data.logs.schema import check_reward_bounds
-from privrl.data.schema.entries import exact_of, key_of
 from privrl.files.extras import extra
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.typing import FloatArray, IntArray
@@ -146,8 +146,8 @@ def _log(
     kept: dict[Any, list[_Steps]] = {}
     bad = set()
     for number, (episode, whose) in enumerate(with_persons(episodes, person)):
-        key = number if person is None else key_of(whose)
-        if key in (None, ("text", "")):
+        key = number if person is None else name_of(whose)
+        if key in (None, NO_NAME):
             continue
         steps = _steps(episode, first, sizes, bounds)
         if steps is None:
@@ -187,17 +187,9 @@ def with_persons(episodes: Iterable[Any], person: Person | None) -> Iterable[tup
             "person must be a callable, or list the person of each episode, got "
             f"{type(person).__name__}."
         )
-    if isinstance(person, np.ndarray):
-        person = _told_apart(plain_array("person", person))
+    if isinstance(person, np.ndarray) and plain_array("person", person).ndim != 1:
+        raise ValueError(f"person must be of shape (n,), got {person.ndim} axes.")
     return _paired(episodes, person)
-
-
-def _told_apart(persons: Any) -> Any:
-    """Return an array of persons, NaN where its floats may have made one of two numbers."""
-    if persons.dtype.kind != "f":
-        return persons
-    with np.errstate(all="ignore"):
-        return np.where(np.abs(persons) < exact_of(persons.dtype), persons, np.nan)
 
 
 def _paired(episodes: Iterable[Any], persons: Sequence[Any]) -> Iterable[tuple[Any, Any]]:

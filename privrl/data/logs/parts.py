@@ -25,6 +25,7 @@ from privrl.data.schema.entries import (
     categories_of,
     category_key,
     entries_of,
+    exact_of,
     key_of,
     kind_of,
     refuse_type,
@@ -189,7 +190,7 @@ def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     if part.at is not None:
         return _first_seen(_categories(entries), part.at)
     if entries.held == "anything":
-        return _first_seen([_key(entry) for entry in entries.values], None)
+        return _first_seen([name_of(entry) for entry in entries.values], None)
     if entries.held == "texts":
         pairs = zip(entries.values, entries.there, strict=True)
         texts = [str.__str__(text) if there else "" for text, there in pairs]
@@ -202,11 +203,17 @@ def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     return [*_typed(different, entries), NO_NAME], at
 
 
-def _key(entry: object) -> Key | None:
-    """Return the key of an object, None if it is missing."""
+def name_of(entry: object) -> Key | None:
+    """Return the key of an object, None if it is missing.
+
+    None is a float that does not keep all whole numbers of its size: it may be one of two names.
+    """
     key = key_of(entry)
     if key is None:
         return None if _is_missing(entry) else NO_NAME
+    is_float = isinstance(entry, float | np.floating)
+    if is_float and abs(int(key[1])) >= exact_of(np.dtype(type(entry))):
+        return NO_NAME
     return key if key != ("text", "") else None
 
 
@@ -229,6 +236,8 @@ def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:
     """
     if entries.type_name == "longdouble":
         refuse_type(entries.called, "whole numbers or texts", entries.type_name)
+    if entries.values.dtype.kind == "u":
+        return entries.values, entries.there
     numbers, whole = entries.whole_numbers()
     if entries.held == "numbers":
         whole = whole & (np.abs(numbers) < entries.exact)

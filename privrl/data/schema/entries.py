@@ -164,6 +164,8 @@ def entries_of(values: "ArrayLike | pd.Series[Any]", called: str) -> Entries:
     ValueError
         As `read`.
     """
+    if isinstance(values, pd.MultiIndex):
+        refuse_type(called, _WANTED, "MultiIndex")
     if isinstance(values, pd.Series | pd.Index | ExtensionArray):
         column = pd.Series(values)
         if not isinstance(column.dtype, np.dtype):
