@@ -67,7 +67,8 @@ def guaranteed(guarantee: Mapping[str, Any]) -> dict[str, Any]:
     """Return a guarantee with its amounts as printed."""
     amounts = ("epsilon", "epsilon_delta")
     printed = {name: amount(v) if name in amounts else v for name, v in guarantee.items()}
-    return printed | {w: [guaranteed(each) for each in printed[w]] for w in BESIDE if w in printed}
+    beside = {name: guarantee[name] for name in BESIDE if name in guarantee}
+    return printed | {name: list(map(guaranteed, each)) for name, each in beside.items()}
 
 
 def named(paths: list[Path]) -> list[str]:
