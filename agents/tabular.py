@@ -441,9 +441,9 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
         return None
     target = agent._target or agent.accountant.budget
     delta = getattr(target, "delta", None) or DEFAULT_DELTA  # of a budget of the ledger, too
-    spent = agent.accountant.unlimited()
-    _charge_all(spent, agent._paid)
-    epsilon = float(spent.epsilon(delta))
+    own = agent.accountant.unlimited()
+    _charge_all(own, agent._paid)
+    epsilon = float(own.epsilon(delta))
     order, divergence = None, None
     if isinstance(target, RenyiDP):
         at_order = RdpAccountant(orders=[target.order])
@@ -451,7 +451,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
         order, divergence = target.order, float(at_order.spent(target.order))
     relation = agent._paid[0][0].relation
     too_small = isinstance(relation, PaperStep)
-    own = {
+    said = {
         "relation": str(relation),
         "order": order,
         "epsilon": divergence,
@@ -461,7 +461,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
         "randomness": randomness_of(agent._rng),
         "caveats": ["the paper's sensitivity is too small"] if too_small else [],
     }
-    return with_environments(own, agent._environments)
+    return with_environments(said, agent._environments)
 
 
 def _episodes_left(agent: TabularAgent) -> int:
