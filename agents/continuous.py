@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, RenyiDP, Target
+from privrl.agents.released import Stated, learns_in, with_environments
 from privrl.agents.schedules import Geometric
 from privrl.agents.training import Callback, Earned, Stretch
 from privrl.continuous.design import ONLINE
@@ -37,6 +38,7 @@ from privrl.envs.released import privacy_statement
 from privrl.envs.wrappers import clipped
 from privrl.files.chosen import caveats_of, made_of
 from privrl.files.fixed import fixed
+from privrl.files.sharing import BESIDE
 from privrl.numerics.checks import (
     check_count,
     check_is,
@@ -176,6 +178,7 @@ class ContinuousAgent:
         self._random, self._repeats, self._action = True, False, -1
         self._step, self._ended = 0, True
         self._episode = self._draws = 0
+        self._environments: Stated = ()
         self.env: Ranged | None = None
 
     def __repr__(self) -> str:  # of nothing private
@@ -216,6 +219,7 @@ class ContinuousAgent:
             accountant=accountant,
         )
         agent.env = ranged
+        learns_in(agent, ranged)
         return agent
 
     @property
@@ -245,9 +249,10 @@ class ContinuousAgent:
     def to_policy(self, caveats: Sequence[str] = ()) -> ContinuousPolicy:
         """Return `policy`, which can be saved, with caveats in its statement."""
         planned = self.policy
-        statement = dict(planned.statement or {})
-        statement["caveats"] = [*statement.get("caveats", ()), *caveats]
-        return replace(planned, statement=statement)
+        if planned.statement is None:
+            return planned
+        said = dict.fromkeys((*planned.statement["caveats"], *caveats))
+        return replace(planned, statement={**planned.statement, "caveats": list(said)})
 
     def learn(
         self,
@@ -388,7 +393,7 @@ class ContinuousAgent:
         delta = target.delta if isinstance(target, ApproxDP) else DEFAULT_DELTA
         renyi = target if isinstance(target, RenyiDP) else None
         spent = None if renyi is None else float(self._cost.rdp(np.array([renyi.order]))[0])
-        return {
+        own = {
             "relation": str(self._cost.relation),
             "order": None if renyi is None else renyi.order,
             "epsilon": spent,
@@ -398,20 +403,26 @@ class ContinuousAgent:
             "randomness": randomness_of(self._rng),
             "caveats": caveats_of(self),
         }
+        nothing = own | {"order": None, "epsilon": None, "epsilon_delta": None}
+        return with_environments(own, self._environments) or nothing
 
-    def _statement(self) -> dict[str, Any]:
+    def _statement(self) -> dict[str, Any] | None:
         said = self.guarantee()
+        if said["epsilon_delta"] is None:
+            return None
         if said["order"] is None:
             budget = {"epsilon": said["epsilon_delta"], "delta": said["delta"]}
         else:
             budget = {"epsilon": said["epsilon"], "order": said["order"]}
-        return privacy_statement(
+        stated = privacy_statement(
             unit=self._unit,
             relation=said["relation"],
             released="moments of features and changes of state, with discrete Gaussian noise",
             randomness=said["randomness"],
+            caveats=said["caveats"],
             **budget,
         )
+        return stated | {name: said[name] for name in BESIDE if name in said}
 
     def _check_usable(self) -> None:
         if self._made_in != this_process():
@@ -552,6 +563,7 @@ def train_continuous(
         )
     rewards, draws = [], []
     with agent._lock:  # one at a time: an episode has the steps of one environment
+        learns_in(agent, env)
         first, left = agent.episodes_done, agent.episodes - agent.episodes_done
         if check_count("episodes", episodes) > left:
             raise ValueError(

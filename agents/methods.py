@@ -25,6 +25,7 @@ from privrl.agents.dp_ucbvi import DPUCBVI
 from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.psrl import PSRL
 from privrl.agents.q_learning import QLearning
+from privrl.agents.released import learns_in
 from privrl.agents.rewards import (
     BetaRewards,
     HatRewards,
@@ -719,6 +720,7 @@ def private_agent(
     agent = make_agent(method, task, [target], as_rng(rng), accountant=accountant)
     assert isinstance(agent, PSRL)
     agent.env = env
+    learns_in(agent, env)
     return agent
 
 

@@ -17,6 +17,7 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP
 from privrl.agents.checkpoints import Checkpointed, Draws
 from privrl.agents.policies import Action, Policy, Step
+from privrl.agents.released import Stated, with_environments
 from privrl.agents.schedules import EveryEpisode, Schedule, schedule_named
 from privrl.agents.setup import TabularSetup, with_public_facts
 from privrl.costs.base import Cost, is_fixed
@@ -65,7 +66,7 @@ class TabularAgent(Checkpointed, ABC):
 
     remembered: ClassVar[tuple[str, ...]] = (
         "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "_policy",
-        "episodes_done", "_unplanned",
+        "episodes_done", "_unplanned", "_environments",
     )  # fmt: skip
     derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
     schedule: Schedule = fixed()
@@ -108,6 +109,7 @@ class TabularAgent(Checkpointed, ABC):
         self._half_done: str | None = None  # an operation that did not finish
         self._unplanned: int | None = None  # an episode whose draw is made, and whose plan is not
         self.episodes_done = 0
+        self._environments: Stated = ()
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # for this array
 
@@ -449,7 +451,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
         order, divergence = target.order, float(at_order.spent(target.order))
     relation = agent._paid[0][0].relation
     too_small = isinstance(relation, PaperStep)
-    return {
+    said = {
         "relation": str(relation),
         "order": order,
         "epsilon": divergence,
@@ -459,6 +461,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
         "randomness": randomness_of(agent._rng),
         "caveats": ["the paper's sensitivity is too small"] if too_small else [],
     }
+    return with_environments(said, agent._environments)
 
 
 def _episodes_left(agent: TabularAgent) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privrl.agents.checkpoints import Checkpoint, CheckpointManager, Record
 from privrl.agents.observer import Transition
+from privrl.agents.released import learns_in
 from privrl.agents.tabular import TabularAgent
 from privrl.costs.base import NoPrivacy
 from privrl.costs.relations import ReplaceEpisode
@@ -27,6 +28,7 @@ from privrl.envs.facts import (
 )
 from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
+from privrl.files.chosen import check_file
 from privrl.files.shown import shown, shown_env
 from privrl.numerics.checks import check_count, plain_array, plain_float
 from privrl.numerics.randomness import Rng, as_rng, own_rng
@@ -140,7 +142,7 @@ def _one_by_one(
             f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
         )
     _check_arrival(agent, env)
-    kept = CheckpointManager(checkpoint, agent, env, rng, episodes)
+    kept = _begun(checkpoint, agent, env, rng, episodes)
     _check_plan(agent, kept.last)
     done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
     rewards, draws = done["reward"].tolist(), done["draws"].tolist()
@@ -160,6 +162,17 @@ def _one_by_one(
     kept.end(rows)
     starts = list(range(kept.first, kept.last))
     return Earned(starts, kept.last, np.array(rewards, np.float64)[:, None], rows()["draws"])
+
+
+def _begun(
+    checkpoint: Checkpoint | None, agent: TabularAgent, env: Environment, *run: Any
+) -> CheckpointManager:
+    """Begin a run, or resume it; the agent states from now on what the environment cost."""
+    kept = CheckpointManager(checkpoint, agent, env, *run)
+    learns_in(agent, env)  # after a load, which states that of the file
+    if checkpoint is not None:
+        check_file(agent)  # before the first draw
+    return kept
 
 
 def _rows(rewards: list[float], draws: list[int]) -> Record:
@@ -237,6 +250,7 @@ def learn_counts(
                 "checkpoint must be None on tables for an agent that learns from single steps; "
                 "train it on a Gymnasium environment."
             )
+        learns_in(agent, mdp)
         first = agent.episodes_done
         agent.episodes_done = first + episodes
 
@@ -248,7 +262,7 @@ def learn_counts(
             mdp, episodes, rng, first=first, tell=tell
         )
         return played
-    kept = CheckpointManager(checkpoint, agent, mdp, rng, episodes)
+    kept = _begun(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))
     done = kept.record.get("reward", rewards[:0])
@@ -330,7 +344,7 @@ def _side_by_side(
     _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1
     at_once = env.num_envs // runs
-    kept = CheckpointManager(checkpoint, agent, env, rng, episodes)
+    kept = _begun(checkpoint, agent, env, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards, draws = np.zeros((len(stretches), runs)), np.zeros(len(stretches), np.int64)
     done = len(kept.record.get("draws", draws[:0]))

@@ -16,6 +16,7 @@ from privrl.files.chosen import MayBeChosen
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
+from privrl.files.sharing import check_beside
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray
@@ -24,6 +25,7 @@ MOST_CELLS = 2**28
 """Transitions S x A x S of the largest model in files: as many floats take 2 GiB."""
 
 _TEXTS = ("unit", "relation", "released", "version")
+_BESIDE = "environments"  # of a policy that was learned in them
 _DEEPEST = 4  # lists and tables within ``details``
 
 
@@ -93,6 +95,7 @@ class Released(MayBeChosen, InHtml):
         checked["behaviour"] = self._check_behaviour()
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        vars(mdp)["_released"] = self  # whoever learns in its tables states what they cost
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -243,7 +246,7 @@ def checked_statement(statement: object) -> dict[str, Any]:
     entries = _plain("statement", statement, _DEEPEST + 1)
     needed = {*_TEXTS, "epsilon", "caveats"}
     missing = sorted(needed - set(entries))
-    unknown = sorted(set(entries) - needed - {"delta", "order", "randomness", "details"})
+    unknown = sorted(set(entries) - needed - {"delta", "order", "randomness", "details", _BESIDE})
     if missing:
         raise ValueError(
             f"statement must say {listed(missing)}, got {listed(entries)}; tables without a "
@@ -278,6 +281,7 @@ def checked_statement(statement: object) -> dict[str, Any]:
         raise ValueError(
             f"statement's 'details' must be a table of entries, got {shown(entries['details'])}."
         )
+    check_beside(entries)
     return entries
 
 

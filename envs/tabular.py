@@ -124,7 +124,9 @@ class TabularMDP:
                 f"horizon must be given, got None and {shown_env(env)} has no time limit; "
                 "pass horizon=..., in steps."
             )
-        return cls(*read_tables(env), horizon=horizon)
+        made = cls(*read_tables(env), horizon=horizon)
+        vars(made)["_released"] = getattr(env.unwrapped, "released", None)
+        return made
 
     @property
     def n_states(self) -> int:

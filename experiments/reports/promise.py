@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from privrl.experiments.reports.parts import Listing, Part, Section
-from privrl.files.sharing import SEEDED, amounts_of_bins
-from privrl.numerics.printing import bins_texts, exact, up, up_to_places
+from privrl.files.sharing import BESIDE, SEEDED, amounts_beside
+from privrl.numerics.printing import beside_texts, exact, up, up_to_places
 
 HEADING = "Privacy guarantee"
 PERSONS = ("later data about the same persons: learning from them is another release",)
@@ -38,11 +38,10 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
         f"are neighbours if one becomes the other when you {relation}. The release would have "
         "looked almost the same from either."
     )
-    bins = guarantee.get("bins", ())
-    parts.extend(f"{text[0].upper()}{text[1:]}." for text in bins_texts(bins))
-    pair = _pair(guarantee)
-    if pair is not None and all(each["relation"] == relation for each in bins):
-        more = amounts_of_bins(guarantee)
+    parts.extend(f"{text[0].upper()}{text[1:]}." for text in beside_texts(guarantee))
+    pair, beside = _pair(guarantee), [each for what in BESIDE for each in guarantee.get(what, ())]
+    if pair is not None and all(each["relation"] == relation for each in beside):
+        more = amounts_beside(guarantee)
         parts.append(guess_text(pair[0] + more[0], pair[1] + more[1]))
     parts.extend(("It does not cover:", Listing((*also_not, *_not_covered(unit)))))
     randomness = guarantee.get("randomness")

@@ -29,6 +29,7 @@ from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
 from privrl.experiments.names import RL_RELATIONS, make_env, named_values, rl_relation
 from privrl.experiments.specs import Delta, RenyiOrder, Spec, Unit
+from privrl.files.chosen import made_of
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import lookup
@@ -237,7 +238,8 @@ def run_training(
     }
     policy = agent.to_policy()
     guarantee = _with_seed(policy.guarantee or nothing, spec.seed)
-    policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
+    named = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
+    policy = made_of(policy, named)
     return TrainResult(policy, record, guarantee, value, grid)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from privrl.cli.outputs import claiming
 from privrl.cli.terminal import OUT, Commands, app, friendly, with_parameters
+from privrl.files.sharing import BESIDE
 from privrl.numerics.printing import up
 
 Run = Callable[..., None]
@@ -66,8 +67,8 @@ def guaranteed(guarantee: Mapping[str, Any]) -> dict[str, Any]:
     """Return a guarantee with its amounts as printed."""
     amounts = ("epsilon", "epsilon_delta")
     printed = {name: amount(v) if name in amounts else v for name, v in guarantee.items()}
-    bins = [guaranteed(each) for each in guarantee.get("bins", ())]
-    return printed | ({"bins": bins} if bins else {})
+    beside = {name: guarantee[name] for name in BESIDE if name in guarantee}
+    return printed | {name: list(map(guaranteed, each)) for name, each in beside.items()}
 
 
 def named(paths: list[Path]) -> list[str]:

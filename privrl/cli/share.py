@@ -11,7 +11,7 @@ from rich.table import Table
 
 from privrl.cli.answers import command, named
 from privrl.cli.outputs import Force
-from privrl.cli.terminal import OUT, print_bins, print_files
+from privrl.cli.terminal import OUT, print_beside, print_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +97,7 @@ def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
         parts.append(f"Rényi divergence of order {exact(order)} at most {up(epsilon)}")
     unit = ", ".join(str(guarantee[each]) for each in ("relation", "unit") if guarantee.get(each))
     OUT.print(f"guarantee by {name}: {'; '.join(parts)}; privacy unit: {escape(unit)}")
-    print_bins(guarantee)
+    print_beside(guarantee)
 
 
 def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:

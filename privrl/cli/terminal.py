@@ -30,7 +30,7 @@ from typer.core import TyperGroup
 from typer.models import ParameterInfo
 
 from privrl.files.shown import shown
-from privrl.numerics.printing import bins_texts, exact, up
+from privrl.numerics.printing import beside_texts, exact, up
 
 MARKUP: Final = "markdown"  # of help
 _PARAMETERS: Final = "\n\nParameters\n----------\n"  # of a docstring
@@ -251,7 +251,7 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
     """Print the cost of a file, or why it has no privacy."""
     if guarantee["epsilon_delta"] is None:
         OUT.print(f"no privacy guarantee: {without}")
-        print_bins(guarantee)
+        print_beside(guarantee)
         return
     if guarantee["caveats"]:
         ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
@@ -264,12 +264,12 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
         f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "
         f"{guarantee['relation']}{also}"
     )
-    print_bins(guarantee)
+    print_beside(guarantee)
 
 
-def print_bins(guarantee: Mapping[str, Any]) -> None:
-    """Print what released bins cost, beside the rest."""
-    for text in bins_texts(guarantee.get("bins", ())):
+def print_beside(guarantee: Mapping[str, Any]) -> None:
+    """Print what released bins and environments cost, beside the rest."""
+    for text in beside_texts(guarantee):
         OUT.print(escape(text))
 
 

@@ -145,7 +145,7 @@ def train(
     print_cost(
         "policy.json",
         result.guarantee,
-        without="the sampler is non-private",
+        without="the sampler, or the environment, is non-private",
         also=f"; draws: {result.guarantee['draws']}",
     )
     print_files(written)

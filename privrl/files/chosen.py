@@ -331,6 +331,12 @@ def made_of(source: object, made: Any) -> Any:
     return made
 
 
+def mark_as(source: object, learner: object) -> None:
+    """Mark what learns from a result, and nothing that it holds, as the result is marked."""
+    marks = {MARK: chosen_by(source), TRIAL: trial_of(source)}
+    vars(learner).update({name: each for name, each in marks.items() if each is not None})
+
+
 def check_file(thing: object) -> None:
     """Check that a file of a result may be made: no selection chose it, or tries it.
 

@@ -57,6 +57,8 @@ MOST_EPSILON: Final = 10.0
 #: Likewise of delta, the chance that nothing is promised: above, of one in 1,000 persons.
 MOST_DELTA: Final = 1e-3
 _DELTA: Final = 1e-5  # at which a Rényi divergence alone is compared
+#: What a guarantee states with a cost and a relation of its own: these are not added up.
+BESIDE: Final = ("bins", "environments")
 
 #: Every known file: whether a release makes it shareable, and why.
 ARTEFACTS: Final[Mapping[str, Verdict]] = {
@@ -162,8 +164,8 @@ def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
     """Return the largest epsilon, and the delta, in the guarantee of something shareable.
 
     A Rényi divergence alone counts as the epsilon that follows at delta 1e-5 (Canonne, Kamath and
-    Steinke, 2020): of an order near 1, a small divergence promises little. What released bins cost
-    is added.
+    Steinke, 2020): of an order near 1, a small divergence promises little. What released bins and
+    environments cost is added.
     """
     said = [guarantee.get(entry) for entry in ("epsilon", "epsilon_delta")]
     epsilon = max(float(each) for each in said if isinstance(each, int | float))
@@ -171,15 +173,15 @@ def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:
     if isinstance(order, int | float) and said[1] is None:
         above = order - 1
         epsilon += max(0.0, math.log(above / order) - math.log(_DELTA * order) / above)
-    of_bins = amounts_of_bins(guarantee)
+    more = amounts_beside(guarantee)
     own = float(delta) if isinstance(delta, int | float) else 0.0
-    return epsilon + of_bins[0], own + of_bins[1]
+    return epsilon + more[0], own + more[1]
 
 
-def amounts_of_bins(guarantee: Mapping[str, Any]) -> tuple[float, float]:
-    """Return epsilon and delta of all releases of bins that a guarantee states beside its own."""
-    bins = guarantee.get("bins", ())
-    return sum(each["epsilon"] for each in bins), sum(each["delta"] for each in bins)
+def amounts_beside(guarantee: Mapping[str, Any]) -> tuple[float, float]:
+    """Return epsilon and delta of all releases that a guarantee states beside its own."""
+    amounts = [amounts_of(each) for what in BESIDE for each in guarantee.get(what, ())]
+    return sum(each[0] for each in amounts), sum(each[1] for each in amounts)
 
 
 def judge_alone(name: str) -> Verdict:
@@ -291,16 +293,26 @@ def _check_guarantee(guarantee: object) -> None:
         text = guarantee.get(entry, "none" if entry == "unit" else None)
         if not isinstance(text, str) or not text:
             raise ValueError(f"must state {entry} as a text, got {shown(text)}.")
-    bins = guarantee.get("bins", [])
-    if not isinstance(bins, list) or not all(map(_is_release_of_bins, bins)):
-        raise ValueError("must state releases of bins as a list, each with its epsilon and delta.")
-    for each in bins:
-        _check_guarantee(each)
+    check_beside(guarantee)
 
 
-def _is_release_of_bins(said: object) -> bool:
-    amounts = ("epsilon", "delta")
-    return isinstance(said, Mapping) and all(_is_amount(said.get(each)) for each in amounts)
+def check_beside(guarantee: Mapping[str, Any]) -> None:
+    """Check the releases that a guarantee states beside its own; errors as `verdicts_of`."""
+    for what in BESIDE:
+        found = guarantee.get(what, [])
+        if not isinstance(found, list) or not all(map(_is_release, found)):
+            raise ValueError(
+                f"must state releases of {what} as a list, each with its epsilon and delta."
+            )
+        for each in found:
+            _check_guarantee(each)
+
+
+def _is_release(said: object) -> bool:
+    return isinstance(said, Mapping) and all(
+        any(_is_amount(said.get(each)) for each in either)
+        for either in (("epsilon",), ("delta", "order"))
+    )
 
 
 def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:

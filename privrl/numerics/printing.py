@@ -1,7 +1,7 @@
 """Epsilons in words: never rounded down."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, SupportsFloat
 
@@ -42,10 +42,18 @@ def setting(name: str, value: float) -> str:
     return up(value, 6) if any(each in name for each in _AMOUNTS) else down(value)
 
 
-def bins_texts(bins: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Write what released bins cost, as guarantees state it beside the cost of a model."""
+def beside_texts(guarantee: Mapping[str, Any]) -> list[str]:
+    """Write what released bins and environments cost, which a guarantee states beside its own."""
+    stated = [("its bins were", each) for each in guarantee.get("bins", ())]
+    stated += [("its environment was", each) for each in guarantee.get("environments", ())]
     return [
-        f"its bins were released at a cost beside it: ({up(each['epsilon'])}, {each['delta']!r})-"
-        f"differential privacy; privacy unit: {each['relation']}"
-        for each in bins
+        f"{what} released at a cost beside it: {_cost(each)}; privacy unit: "
+        + ", ".join(each[name] for name in ("relation", "unit") if name in each)
+        for what, each in stated
     ]
+
+
+def _cost(said: Mapping[str, Any]) -> str:
+    if "order" in said:
+        return f"Rényi divergence of order {exact(said['order'])} at most {up(said['epsilon'])}"
+    return f"({up(said['epsilon'])}, {said['delta']!r})-differential privacy"
