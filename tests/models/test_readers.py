@@ -280,7 +280,6 @@ def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
 
 
 ARRAYS = {
-    "person": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "person": y}),
     "state": lambda y: ContinuousLog.of_arrays(LOG, **{**STEPS, "state": y}),
     "X": lambda y: fitted_by().predict(y),
     "y must hold a class": lambda y: fitted_by().score(STEPS["state"], y),
@@ -311,6 +310,13 @@ def test_no_error_of_an_array_shows_bytes_that_are_no_text(argument, container):
         ARRAYS[argument](NO_UTF8[container](no_utf8()))
     assert "SECRET" not in "".join(format_exception(caught.value))
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("container", NO_UTF8)
+def test_bytes_that_are_no_text_are_a_person_of_their_own(container):
+    log = ContinuousLog.of_arrays(LOG, **STEPS | {"person": NO_UTF8[container](no_utf8())})
+    assert log.offsets.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.needs("pyarrow")
