@@ -120,7 +120,7 @@ def test_draws_only_when_the_schedule_says(make: Make) -> None:
     assert seen == [1, 2, 2, 3, 3, 3, 3] + [4] * 8 + [5] * 5
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(18)
 @each_agent
 def test_same_randomness_same_run(make: Make) -> None:
     runs = [
@@ -170,6 +170,7 @@ def test_refuses_to_draw_beyond_the_budget(name: str) -> None:
     assert learner.draws == 3
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", PAY_ONCE)
 def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
     once = ALL_AGENTS[name]()
@@ -233,7 +234,7 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(18)
 @each_agent
 def test_a_batch_is_independent_runs(make: Make) -> None:
     """Runs that see the same differ (their own noise), and each keeps its own counts."""
@@ -309,6 +310,7 @@ def test_a_step_that_cannot_be_is_refused(bad: Transition) -> None:
     learner.begin_episode(1)  # nothing of it was kept
 
 
+@pytest.mark.slow
 def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
     """Two states; action 1 in state 0 pays 0.4 and ends, action 0 pays 0.3 and stays."""
     for terminates in (True, False):

@@ -66,6 +66,7 @@ def test_regret_grows_by_the_constant() -> None:
     assert abs(found / wanted - 1) < 0.08
 
 
+@pytest.mark.slow
 def test_another_index_has_another_constant(monkeypatch) -> None:
     """The twin that must be caught: Pinsker's bound in place of the divergence."""
 
@@ -77,6 +78,7 @@ def test_another_index_has_another_constant(monkeypatch) -> None:
     assert slope([10**5, 10**10], runs=3000, ratio=1.05).mean() > 1.1 * wanted
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("epsilon", [0.25, 1.0])
 def test_private_regret_grows_by_its_own_constant(epsilon: float) -> None:
     """The median of 1000 runs: between the constant and twice that, as batches of 2 allow.

@@ -162,6 +162,7 @@ def test_ends_are_settings(terminates: bool, tmp_path) -> None:
         made(Method(), replace(TASK, terminates=not terminates)).load(tmp_path / "agent")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_settings_do_not_change_in_use(method: Method) -> None:
     """An attribute that changes and is not remembered would be lost: it counts as a setting."""
@@ -267,6 +268,7 @@ def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypat
     assert os.listdir(tmp_path) == ["agent"]
 
 
+@pytest.mark.slow
 def test_every_damage_is_seen(tmp_path) -> None:
     agent, path = agent_with(), tmp_path / "agent"
     learn(agent, 0, 3)

@@ -125,6 +125,7 @@ def test_replacing_a_step_may_change_nearly_as_much_as_derived() -> None:
     assert 5 < square(belief, sums[1] - sums[0]) <= 8
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), batches=st.sampled_from([0, 2]))
 def test_replacing_a_transition_or_an_episode_changes_less(seed: int, batches: int) -> None:
     rng, belief = np.random.default_rng(seed), belief_of(seed, batches)

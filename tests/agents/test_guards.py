@@ -549,6 +549,7 @@ def hats(relation: Relation = COVERING) -> HatRewards:
     return HatRewards(noisy("rewards", relation=relation, loops=reward_loops(relation)))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("terminates", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 def test_rewards_of_steps_that_stay_are_kept_apart(terminates: bool, known: bool) -> None:

@@ -120,6 +120,7 @@ def test_an_agents_policy_knows_its_environment(tmp_path: Path) -> None:
     assert policy.predict(3, 7) == agent.predict(3, 7)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [RenyiDP(2, 1.0), ApproxDP(1.0, 1e-6)])
 def test_an_agents_policy_says_what_it_cost(target: RenyiDP | ApproxDP, tmp_path: Path) -> None:
     """And so whether it may be shared: not with noise that others can draw again."""

@@ -85,6 +85,7 @@ def test_rows_above_one_move_no_farther(monkeypatch: pytest.MonkeyPatch) -> None
     assert moved <= 20 * max(mechanism.cost.changes[0])
 
 
+@pytest.mark.slow
 def test_smaller_changes_of_two_components_cost_less() -> None:
     """Rows whose sums differ: one component grows by u, one falls by v, and s pays for both."""
     rng = np.random.default_rng(0)
@@ -112,6 +113,7 @@ def test_smaller_changes_of_two_components_cost_less() -> None:
     assert near > 0.9  # it can fail
 
 
+@pytest.mark.slow
 def test_draws_are_policies_around_the_mixed_one() -> None:
     mechanism = PolicyMechanism(weight=50, n_actions=2, mixing=0.2)
     drawn = mechanism.release(

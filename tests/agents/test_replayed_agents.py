@@ -445,6 +445,7 @@ def against(policy: Any, episode: int, first: int) -> Episode:
     return steps
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("agent", ["psrl", "sparse-psrl", "ucbvi"])
 @pytest.mark.parametrize("fair", [True, False])
 def test_an_environment_that_plays_against_the_agent(agent: str, fair: bool) -> None:

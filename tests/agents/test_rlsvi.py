@@ -74,6 +74,7 @@ def test_public_rows_and_rewards_leave_noise_alone() -> None:
     assert float(mdp.policy_value(learner.behaviour)) == pytest.approx(mdp.optimal_value())
 
 
+@pytest.mark.slow
 def test_it_explores_deeply_and_theory_does_so_for_ever() -> None:
     """20 runs of 1000 episodes; what pays is six right actions away, and found by all but two."""
     sea, shares = deep_sea(6), []

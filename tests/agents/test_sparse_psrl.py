@@ -520,6 +520,7 @@ def test_a_support_makes_tables_narrow() -> None:
     assert learner.released[0].counts.shape[-1] <= 4
 
 
+@pytest.mark.slow
 def test_a_persons_whole_episode_can_be_hidden() -> None:
     """It costs more noise, for the same budget; one of shorter episodes is refused."""
     by_relation = {

@@ -133,6 +133,7 @@ def test_more_budget_is_no_other_accountant() -> None:
     assert said(agent)["guarantee"]["epsilon_delta"] == spent
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["diffuse", "psrl", "sparse"])
 def test_what_others_charge_is_not_stated(name: str) -> None:
     """Neither before nor after; and their draws do not become this agent's."""
@@ -220,6 +221,7 @@ def test_it_is_stated_after_a_checkpoint(tmp_path: Path) -> None:
         assert again._paid[0][1] == (3 if name == "diffuse" else 1)
 
 
+@pytest.mark.slow
 def test_a_private_agent_spends_of_the_accountant_that_it_is_given(tmp_path: Path) -> None:
     """Its noise is for its own epsilon, and so is its statement, at its own delta."""
     env = gym.make("privrl.envs:privrl/RiverSwim-v0", n_states=4, horizon=8)

@@ -88,6 +88,7 @@ def counts(agent: PSRL) -> None:
     agent.observe_counts(counted, np.zeros((agent.n_states, agent.n_actions, 1)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("record", [episodes, counts])
 def test_what_is_recorded_during_a_draw_is_released_once(
     record: Any, monkeypatch: pytest.MonkeyPatch

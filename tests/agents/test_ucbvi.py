@@ -274,6 +274,7 @@ def test_learns_by_far_better_than_chance() -> None:
     assert paid.sum(axis=0).mean() / 3000 / RIVER.optimal_value() < 0.1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("support", [None, RIVER.support], ids=["dense", "support"])
 def test_learns_within_its_budget(support) -> None:
     draws = len(Geometric(1.05).starts(3000))

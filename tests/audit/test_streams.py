@@ -162,6 +162,7 @@ MUTANTS: dict[Play, str] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda play: play.__name__)
 def test_mutants_are_caught(mutant: Play, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

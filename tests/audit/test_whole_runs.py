@@ -73,6 +73,7 @@ def test_half_the_noise_shows_in_both(agent: str) -> None:
     assert apart.violated
 
 
+@pytest.mark.slow
 def test_five_percent_too_little_noise_is_found() -> None:
     law, _ = audit_agent(
         method("psrl", "noisy-counts"), "step", runs=RUNS, epsilon=EPSILON / 0.95**2
@@ -90,6 +91,7 @@ def one_noise_for_both(update: Any) -> Any:
     return broken
 
 
+@pytest.mark.slow
 def test_noise_shared_by_transitions_and_rewards_is_found() -> None:
     law, _ = audit_agent(
         method("psrl", "noisy-counts"), "step", runs=RUNS, broken=one_noise_for_both

@@ -66,6 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_model_is_written_charged_played_and_planned_in(folder: Path) -> None:
     result = run(*FIT, "--epsilon", 5, "--delta", "1e-6", "--out", "model")
     assert result.exit_code == 0, result.output
@@ -109,6 +110,7 @@ def test_a_model_is_written_charged_played_and_planned_in(folder: Path) -> None:
         assert names(f"public-{made}") == files
 
 
+@pytest.mark.slow
 def test_a_policy_of_a_log_is_the_plan_in_its_model(folder: Path) -> None:
     seeded = ["--seed", 3, "--reproducible", "--epsilon", 5]
     assert run(*FIT, *seeded, "--out", "model").exit_code == 0

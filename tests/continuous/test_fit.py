@@ -64,6 +64,7 @@ def test_categories_are_learned() -> None:
     assert plan_continuous(model, discount=0.9).act(state).shape == (3,)
 
 
+@pytest.mark.slow
 def test_the_order_of_features_is_chosen_privately() -> None:
     """A candidate that scores its released model, with the persons' relation, is paid for whole."""
     log, accountant = walks(300, 0), RdpAccountant(budget=ApproxDP(5, 1e-5))

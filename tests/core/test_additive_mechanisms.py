@@ -110,6 +110,7 @@ def test_law_of_discrete_noise(kind: Any, size: float) -> None:
     assert p_value(1.05 * size) < 1e-6
 
 
+@pytest.mark.few(3)
 @each_continuous
 @pytest.mark.parametrize("size", [1e-3, 0.7, 8.0, 1e5])
 def test_releases_are_on_a_grid_that_does_not_depend_on_the_counts(kind: Any, size: float) -> None:

@@ -311,6 +311,7 @@ def uneven_noise(data: Array, rng: Rng) -> Array:
     return (1 + data) * rng.laplace(scale=2.0, size=data.shape)
 
 
+@pytest.mark.slow
 def test_laplace_noise_stands() -> None:
     """Three audits of confidence 99 %. The search finds 0.87 to 0.92 of epsilon."""
     for seed in range(3):
@@ -348,6 +349,7 @@ def test_gaussian_noise_against_its_exact_curve() -> None:
     assert 0.85 * result.claimed < result.epsilon_lower <= result.claimed
 
 
+@pytest.mark.slow
 def test_dirichlet_rows_without_the_optimal_event() -> None:
     sampler = Diffuse(weight=1, alpha=5, relation=ReplaceRecord())
     claim = float(sampler.cost.epsilon(0.01))
@@ -363,6 +365,7 @@ def test_dirichlet_rows_without_the_optimal_event() -> None:
     assert 0.85 * claim < result.epsilon_lower <= claim
 
 
+@pytest.mark.slow
 def test_one_cell_that_changes_among_many() -> None:
     data, neighbour = np.zeros((2, 10, 10))
     neighbour[3, 4] = 1

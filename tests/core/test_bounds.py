@@ -587,6 +587,7 @@ def test_sim_has_no_precision_floor() -> None:
     assert float(one_record.exact.epsilon(1e-5)) < 3.5
 
 
+@pytest.mark.few(3)
 @each_simplex
 def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexCost) -> None:
     h = simplex.distance / (2 * simplex.n_vectors)
@@ -627,6 +628,7 @@ def test_sim_delta_falls_and_rdp_is_infinite(simplex: SimplexCost) -> None:
     assert float(simplex.delta(1e6)) == 0  # below 1e-308
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_components", [2, 3])
 def test_sim_loss_is_bounded_wherever_a_guarantee_is_given(n_components: int) -> None:
     """Lemma 4 by enumeration: inputs on a grid, components of the draw at their extremes."""
@@ -679,6 +681,7 @@ def test_sim_relation_and_exact_counterpart() -> None:
     assert float(both.delta(1.0)) == 1
 
 
+@pytest.mark.slow
 def test_sim_smaller_changes_and_better_known_inputs_cost_less() -> None:
     def cost(**changes: float) -> float:
         return float(replace(SIMPLEX[1], **changes).epsilon(1e-4))

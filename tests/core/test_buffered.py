@@ -38,6 +38,7 @@ def exact_norm(factors: BufferedFactorisation) -> float:
     return math.isqrt(square) / one
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [1, 2, 17, 300, 5000, 100_000])
 def test_a_record_s_change_is_never_said_to_be_smaller(n: int) -> None:
     factors = BufferedFactorisation(n)
@@ -142,6 +143,7 @@ def test_no_column_of_the_square_root_s_exact_factor_is_longer_than_is_paid_for(
         assert exact < factors.column_norm < exact * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_square_root_s_last_row_is_exact_enough_for_what_is_said_of_rounding() -> None:
     """By floats of 60 digits: off by less than 14n roundings, as `Factorisation.rounding` says."""
     with mp.workdps(60):

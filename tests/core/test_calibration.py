@@ -64,6 +64,7 @@ def check_alpha(target: RenyiDP | ApproxDP, weight: float, count: int, **options
     assert not meets(target, less, count)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize("target", RDP_TARGETS, ids=repr)
 @pytest.mark.parametrize("bound", ["exact", "dps"])
@@ -74,6 +75,7 @@ def test_rdp_targets(target: RenyiDP, relation: relations.Relation, bound: str) 
         check_alpha(target, 0.03, count, relation=relation, bound=bound)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "relation", [RECORD, relations.AddRemoveRecord(), relations.ReplaceEpisode(30)], ids=repr
 )

@@ -125,6 +125,7 @@ def test_blocks_and_bins_change_nothing(
     np.testing.assert_allclose(other.delta(EPSILONS), expected[2], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_parameters_looked_at_together_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However far apart, and in whatever order they are asked for."""
     rng = np.random.default_rng(3)

@@ -99,6 +99,7 @@ def test_on_a_grid_the_pair_keeps_its_profile(spread):
         assert direct <= float(pair.rdp(np.array(order))) * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_many_choices_cost_what_renyi_divergences_say_or_less():
     cost = Together([cost_of(0.02)] * 20)
     rho = 20 * 0.02**2 / 8

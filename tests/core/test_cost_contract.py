@@ -265,6 +265,7 @@ def test_together_with_no_privacy_there_is_none() -> None:
     assert math.isinf(float(cost.epsilon(0.5)))
 
 
+@pytest.mark.slow
 def test_a_batch_has_one_row_per_release() -> None:
     rows = [DirichletCost(weight=r, alpha=3, relation=STEP) for r in (0.01, 1.0)]
     batch = BatchCost(rows)

@@ -146,6 +146,7 @@ def test_average_of_a_hundred_vectors() -> None:
     assert float(cost.delta(1.18)) == pytest.approx(9.3e-7, rel=0.01)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_the_papers_delta_is_minimised_over_the_order(epsilon: float) -> None:
     cost = DirichletCost(weight=1, alpha=5, relation=PAIR, bound="dps")
@@ -238,6 +239,7 @@ def test_more_weight_costs_more_and_more_prior_less(
     assert base <= louder * (1 + 1e-10)
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=12)
 @given(simple, logs, logs, st.floats(-600, -0.01).map(math.exp))
 def test_epsilon_inverts_delta_on_the_safe_side(

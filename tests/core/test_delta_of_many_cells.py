@@ -254,6 +254,7 @@ def test_a_step_of_two_tables_costs_the_worst_of_both_at_once(epsilon: float) ->
     assert exact * (1 - 1e-9) <= bound <= exact * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_delta_and_epsilon_of_unlike_losses_agree() -> None:
     """A finer level of the grid never undoes what a coarser one has found."""
     cost = Together(

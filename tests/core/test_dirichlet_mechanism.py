@@ -95,6 +95,7 @@ def test_draws_have_the_right_law(alpha: float, first: float) -> None:
     assert kstest(drawn, beta(0.95 * 3 + first, others).cdf).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_designed_loses_less_than_algorithm_1() -> None:
     target, rng = ApproxDP(1, 1e-5), np.random.default_rng(2)
     counts = np.array([119, 74, 618, 272, 13, 187])

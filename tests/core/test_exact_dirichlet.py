@@ -163,6 +163,7 @@ def test_a_few_one_by_one_are_what_many_are(shape: float) -> None:
     assert set(doubts) == set(doubted)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [0.3, 1.0, 7.5, 1e6])
 @pytest.mark.parametrize("count", [53, 117])
 def test_what_is_said_to_be_unknown_covers_what_is(shape: float, count: int) -> None:

@@ -303,6 +303,7 @@ def test_no_strategy_exceeds_a_budget(name: str) -> None:
     assert 0.5 < worst <= 1  # and the adversary is a strong one
 
 
+@pytest.mark.slow
 def test_no_strategy_exceeds_the_budget_of_a_ledgers_file(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     worst = worst_share(
@@ -321,6 +322,7 @@ def test_no_strategy_exceeds_a_budget_of_loss_distributions() -> None:
 PLANNED = [Bit(0.3, 0.1), Bit(0.2, 0.02), Bit(0.6, 0.3), NOISES["laplace"][8]]
 
 
+@pytest.mark.slow
 def test_no_order_of_a_plan_exceeds_its_budget() -> None:
     """Outcomes choose which of the planned releases is next, or another; or none."""
     rng, worst = np.random.default_rng(4), 0.0

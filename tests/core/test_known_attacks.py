@@ -135,6 +135,7 @@ def one_by_one(generator: np.random.Generator) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_time_of_a_loop_tells_its_noise_and_that_of_a_table_does_not() -> None:
     """Correlation of a draw's size with the words it takes, over 2,000 draws of one number."""
     naive = [(one_by_one(rng_of(s)), words(one_by_one, s)) for s in range(500)]

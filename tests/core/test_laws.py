@@ -149,6 +149,7 @@ def off_centre(n: int, g: Rng) -> Array:
     return g.normal(size=(n, 2)) + 0.1
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("broken", "question"),
     [

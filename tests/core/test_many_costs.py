@@ -171,6 +171,7 @@ def test_asking_early_changes_nothing() -> None:
     assert deltas[1, 0] == pytest.approx(float(often.delta(2.0)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_sums_keep_twice_the_digits() -> None:
     """A large release, a hundred thousand small ones in turn: nothing of them is lost."""
     relation = relations.ReplaceRecord()
@@ -434,6 +435,7 @@ def test_other_releases_in_between_count_against_the_budget() -> None:
             accountant.compose(cost)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.floats(-20, 5).map(math.exp),

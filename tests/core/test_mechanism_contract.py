@@ -159,6 +159,7 @@ def test_shape_does_not_depend_on_the_data(case: Case) -> None:
     assert first.shape == second.shape
 
 
+@pytest.mark.few(2)
 @each_case
 def test_the_accountant_is_told_before_the_draw(case: Case) -> None:
     accountant = RdpAccountant()

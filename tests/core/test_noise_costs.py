@@ -449,6 +449,7 @@ def test_mass_above_a_grid_that_ends_early_is_not_lost(pair: LaplacePair) -> Non
     assert masses.sum() + beyond >= 1 - 1e-11
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pair", PAIRS, ids=repr)
 def test_a_grid_bounds_the_profile_between_its_points(pair: LaplacePair) -> None:
     _, high = pair.loss_range(math.log(1e-30))

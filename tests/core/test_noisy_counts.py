@@ -99,6 +99,7 @@ def test_noise_has_the_covariance_it_should_have(name: Any) -> None:
     np.testing.assert_allclose(noise.std(1), sampler.deviations, rtol=0.06)
 
 
+@pytest.mark.few(3)
 @each_name
 @pytest.mark.parametrize("damped", [False, True])
 def test_noise_goes_on_from_one_block_of_updates_to_the_next(name: Any, damped: bool) -> None:

@@ -112,6 +112,7 @@ def test_accuracy_bound_covers_what_is_released() -> None:
     assert (off >= laplace_l1_bound(3, 0.1, epsilon=0.5)).mean() <= 0.1
 
 
+@pytest.mark.slow
 def test_the_audit_finds_no_violation_and_most_of_the_claim() -> None:
     """100,000 draws at delta 0.01, confidence 0.9999: clipping hides little of large counts.
 

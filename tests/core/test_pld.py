@@ -761,7 +761,7 @@ def _live(
     return done.total()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("which", "fresh"),
     [(1, False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in range(5))],

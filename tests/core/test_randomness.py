@@ -113,6 +113,7 @@ GENERATORS = {"secret": secret_rng, "NumPy's": np.random.default_rng}
 each_generator = pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
 
 
+@pytest.mark.few(2)
 @needs_forks
 @each_generator
 def test_a_release_in_a_child_is_refused_and_costs_nothing(make) -> None:
@@ -148,6 +149,7 @@ def test_an_accountant_of_another_process_is_refused() -> None:
     assert forked(lambda: float(accountant.spent(2.0))) > 0  # what it knows it tells anywhere
 
 
+@pytest.mark.few(2)
 @needs_forks
 @each_generator
 def test_a_new_face_for_what_drives_it_is_refused(make) -> None:
@@ -184,6 +186,7 @@ def test_a_method_taken_out_before_draws_something_else() -> None:
     assert len({*drawn}) == len(drawn)
 
 
+@pytest.mark.slow
 @needs_forks
 def test_a_copy_in_a_child_has_randomness_of_its_own() -> None:
     rng = secret_rng()
@@ -212,6 +215,7 @@ def test_a_child_with_its_parents_number_is_another_process() -> None:
     assert forked(ask) is False
 
 
+@pytest.mark.few(2)
 @needs_forks
 @each_generator
 def test_a_used_sampler(make) -> None:
@@ -243,6 +247,7 @@ def test_an_unused_sampler_is_settings_alone() -> None:
     assert forked(ask) == 3
 
 
+@pytest.mark.few(2)
 @needs_forks
 @each_generator
 def test_an_agent(make) -> None:

@@ -177,6 +177,7 @@ relations = st.sampled_from([ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), 
 examples = settings(max_examples=100)
 
 
+@pytest.mark.slow
 @examples
 @given(relations, logs, logs, st.floats(1.001, 3), st.floats(0.01, 0.99))
 def test_more_weight_costs_more_and_more_prior_less(

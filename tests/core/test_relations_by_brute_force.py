@@ -93,6 +93,7 @@ def test_a_replaced_step_is_covered(size: tuple[int, int, int]) -> None:
     assert not uncovered(rewards, relations.ReplaceStep(), "rewards")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", SIZES)
 def test_every_vector_of_a_replaced_step_happens(size: tuple[int, int, int]) -> None:
     transitions, rewards = observed_steps(*size)
@@ -340,6 +341,7 @@ def rewards_square(new: Counter, old: Counter) -> float:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ends", [False, True])
 def test_damping_self_loops_bounds_the_rewards_of_a_step(ends: bool) -> None:
     """Of the step, and of the one before where the state is another."""

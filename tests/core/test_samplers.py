@@ -653,6 +653,7 @@ def test_a_window_forgets_what_is_too_old_to_be_summed() -> None:
         draw(accountant, [(sampler, np.array([1.0, 1.0]))], rng())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
 def test_a_sampler_in_use_draws_under_the_accountant_that_paid(sampler: Sampler, tmp_path) -> None:
     """Its first draw may have paid for all, so under another one other data would be free."""

@@ -66,6 +66,7 @@ def test_the_papers_averages_are_none() -> None:
     assert np.flatnonzero(INPUTS[0] != INPUTS[1]).tolist() == [1, 2]  # the paper's 2 and 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_components", [2, 3, 20])
 def test_lemma_5_is_looser_by_its_constant(n_components: int) -> None:
     cost = SimplexCost(weight=60, eta=0.02, eta_bar=0.1, n_components=n_components, distance=0.1)

@@ -302,6 +302,7 @@ class Slowly(PSRL):
         return super()._nothing()
 
 
+@pytest.mark.slow
 def test_two_draws_of_one_agent_share_neither_noise_nor_records() -> None:
     agent = noted(Slowly)
     Slowly.other_drew.clear()

@@ -92,6 +92,7 @@ def _one_side(eta: float, q: float, a: float, b: float) -> float:
 # Kullback-Leibler divergence ------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("bound", "alpha"),
     [*itertools.product(BOUNDS, [VERTEX_ALPHA, 1.0, 5.0, 300.0]), ("lambert", 0.5), ("dkl", 0.5)],
@@ -261,6 +262,7 @@ def test_theorem_2_is_false_for_small_priors(alpha: float, total_weight: float) 
         kl_tail(eta, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
@@ -527,6 +529,7 @@ def test_what_must_be_a_number_of_cells(value: object) -> None:
         l2_quantile(0.1, **ROW | {"n_cells": value})
 
 
+@pytest.mark.slow
 def test_outside_the_assumptions() -> None:
     with pytest.raises(ValueError, match=r"alpha must be >= 0\.5, got 0\.49"):
         kl_quantile(0.1, **ROW | {"alpha": 0.49}, bound="dkl")

@@ -508,6 +508,7 @@ def neighbours(draw):
     return rows, other, who, kept
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(neighbours(), st.sampled_from([SCHEMA, with_(order=None), with_(consecutive=True)]))
 def test_no_person_changes_another(case, schema):
@@ -718,6 +719,7 @@ def test_sources_that_are_none(tmp_path):
         read_log(write_csv(ROWS, tmp_path / "log.csv"), SCHEMA, separator=", ")
 
 
+@pytest.mark.slow
 def test_outcomes_follow_however_many_states_there_are():
     """A number of an outcome takes two bytes, one of a state may take more."""
     for n_states in (2**15 - 1, 2**15, 2**17):

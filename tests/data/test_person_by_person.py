@@ -317,6 +317,7 @@ def taken(make: Any, row: Row) -> bool:
     )
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("n_logs", [20, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "make",
@@ -341,6 +342,7 @@ def test_all_together_are_each_alone(
         check(rows, partial(make, folder=tmp_path), partial(read_log, schema=schema(wards)))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("n_logs", [15, pytest.param(500, marks=pytest.mark.slow)])
 def test_in_parts_as_well(n_logs: int, tmp_path: Path) -> None:
@@ -371,6 +373,7 @@ class Lived:
             self.terminations[-int(rng.random() < 0.9)] = True
 
 
+@pytest.mark.slow
 def test_in_episodes_as_well() -> None:
     rng = np.random.default_rng(0)
     names = [True, "true", 1, "1", 1.0, NFC, NFD, None, "", math.nan, np.int8(1), Decimal(1)]

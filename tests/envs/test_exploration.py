@@ -107,6 +107,7 @@ def test_the_deep_sea_ends_at_the_bottom():
     assert (mdp.expected_reward[over] == 0).all()
 
 
+@pytest.mark.slow
 def test_all_ways_from_the_key_to_the_door():
     """65536 sequences of actions; some find the key and then the door."""
     mdp = key_and_door(2)

@@ -35,6 +35,7 @@ def test_importing_privrl_registers_the_environments(imports):
     assert output(f"{imports}; {NAMES}; {MAKE}") == expected
 
 
+@pytest.mark.slow
 def test_waiting_for_gymnasium_is_quick_and_ends():
     hooks = "import sys; print(len(sys.meta_path))"
     loaded = "{'numpy', 'gymnasium'} & set(sys.modules)"

@@ -692,6 +692,7 @@ def played(env, seed):
     return [(*each[:-1], {k: v.tolist() for k, v in each[-1].items()}) for each in seen]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("released", [model(), bare()])
 def test_gymnasium_is_content(released, tmp_path):
     save_released(tmp_path, released)
@@ -793,6 +794,7 @@ def test_others_learn_on_it():
     assert lazy < 0.5 * best  # the task is one
 
 
+@pytest.mark.slow
 def test_masked_agents_stay_within_what_is_admissible():
     """Ten lines of Q-learning that ask the mask: they find the best of these."""
     released = model(seed=4)

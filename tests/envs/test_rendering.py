@@ -32,6 +32,7 @@ def swimmer_columns(picture):
     return np.flatnonzero(((red > 200) & (green < 110) & (blue < 40)).any(axis=0))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("action", [None, 0, 1])
 @pytest.mark.parametrize("n_states", [3, 6, 12])
 def test_the_swimmer_is_where_it_should_be(n_states, action):

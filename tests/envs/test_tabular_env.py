@@ -44,6 +44,7 @@ def test_gymnasium_is_content(mdp):
     assert env.unwrapped.action_space == gym.spaces.Discrete(mdp.n_actions)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("arrivals", [False, True])
 def test_the_law_of_the_steps(arrivals):
     """Chi-square per row, 20000 steps, each row at FALSE_ALARM / 6; the last line is the power.
@@ -76,6 +77,7 @@ def test_the_law_of_the_steps(arrivals):
         assert p_value(row, chance + off) < FALSE_ALARM / 6
 
 
+@pytest.mark.slow
 def test_returns_until_the_end_are_those_of_the_tables():
     """Means of 1500 and 3072 episodes on the lake, by one env and by many, at FALSE_ALARM.
 

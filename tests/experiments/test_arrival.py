@@ -212,6 +212,7 @@ ALONE: dict[str, tuple[Callable[[], Any], bool]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "known"), (ALONE | SIDE_BY_SIDE).values(), ids=(*ALONE, *SIDE_BY_SIDE)
 )

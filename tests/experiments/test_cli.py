@@ -169,6 +169,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_database_stays(tmp_path: Path) -> None:
     (tmp_path / "sweep.sqlite").write_text("my notes")
     result = run("sweep", *QUICK, "--out", str(tmp_path))
@@ -458,6 +459,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
     assert "too small" in result.output
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -623,6 +625,7 @@ class Broken""",
 )
 
 
+@pytest.mark.slow
 def test_a_warning_of_gymnasium_shows_no_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

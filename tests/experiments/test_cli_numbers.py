@@ -23,6 +23,7 @@ def test_it_writes_a_report(tmp_path: Path) -> None:
     assert list(tmp_path.glob("report*.html"))
 
 
+@pytest.mark.slow
 def test_it_trains_and_plays(tmp_path: Path) -> None:
     out = tmp_path / "car"
     made = run("train", "--env=MountainCar-v0", "--epsilon=1", "--episodes=3", "--out", out)

@@ -184,6 +184,7 @@ def test_every_flipped_byte_is_seen_or_does_no_harm(tmp_path: Path) -> None:
     assert found_it < 300
 
 
+@pytest.mark.slow
 def test_a_held_database_is_waited_for_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ TOYS = ["--schedule=geometric:2", "--sampler=toy", "--agent=toy"]
 MANY = ["--schedules=geometric:2", "--samplers=toy,noisy-counts", "--agents=toy,psrl"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_train_and_report() -> None:
     said = run("train", "--env=Toy-v0", "--episodes=9", "--report", *TOYS)

@@ -92,6 +92,7 @@ def test_the_seed_stays_what_it_is_from_version_to_version() -> None:
     assert _state(JOB) == [2495082272, 3223418217]
 
 
+@pytest.mark.slow
 def test_a_result_depends_on_the_job_alone() -> None:
     first = run_job(JOB, riverswim())
     np.random.default_rng().random()

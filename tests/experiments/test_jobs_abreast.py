@@ -69,6 +69,7 @@ def test_samplers_are_calibrated_by_the_check_alone(monkeypatch: pytest.MonkeyPa
         assert (mine.spent, mine.weight) == (own.spent, own.weight)
 
 
+@pytest.mark.slow
 def test_so_they_are_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where rows are drawn, or walked, one after the other; and where all go as flows."""
     monkeypatch.setattr(exact_dirichlet, "_CHUNK", 60)

@@ -201,6 +201,7 @@ def test_a_policy_is_not_beside_the_statement_of_another(monkeypatch: pytest.Mon
     assert statement() is None
 
 
+@pytest.mark.slow
 def test_statements_of_other_commands_do_not_outlive_their_files() -> None:
     """release.json of a policy from a log stayed beside the policy of an agent."""
     run(COMMANDS["fit-policy"], 0.5)

@@ -49,6 +49,7 @@ def surprises(world: World, behaviour: FloatArray, log: Log) -> list[float]:
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("world", [clinic(4, n_states=25), ward(n_states=25)], ids=lambda w: w.name)
 def test_logs_follow_the_tables(world: World) -> None:
     """1e5 persons: hundreds of thousands of steps. What is one per cent off is noticed."""

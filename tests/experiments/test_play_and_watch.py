@@ -106,6 +106,7 @@ def test_an_episode_is_an_animation(trained: Path) -> None:
     run("watch", str(trained), "--force")
 
 
+@pytest.mark.slow
 def test_a_strip_holds_the_first_and_the_last(trained: Path, tmp_path: Path) -> None:
     BEST.save(tmp_path / "river.json")
     run("watch", str(tmp_path / "river.json"), "--strip", "--seed", "1")

@@ -111,6 +111,7 @@ def told(*arguments: str) -> str:
     return " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_no_module_that_a_file_names_is_run(
     tmp_path: Path, registry: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +192,7 @@ def test_values_are_typed() -> None:
     }
 
 
+@pytest.mark.slow
 def test_arguments_reach_the_environment_and_the_record(tmp_path: Path) -> None:
     """Tables in a file are one option, whose name has a comma in it; its command repeats it."""
     mdp, path = garnet(6, 3, 2, 7, seed=1), tmp_path / "a, b.npz"
@@ -213,6 +215,7 @@ def test_arguments_reach_the_environment_and_the_record(tmp_path: Path) -> None:
     assert saved.shape == (7, 6)
 
 
+@pytest.mark.slow
 def test_bins_reach_the_states_and_the_record(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("--env=MountainCar-v0", "--bins=7,-0.05:0.05:3", "--agent=random", f"--out={out}")

@@ -15,6 +15,7 @@ def guarantee(**settings: Any) -> dict[str, Any]:
     return run_training(TrainSpec(**({"env": "FrozenLake-v1", "episodes": 2} | settings))).guarantee
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "privrl/Blackjack-v0"])
 def test_rewards_that_may_depend_on_the_arrival_are_covered(env: str) -> None:
     """As the tables say, or because there are none that say otherwise."""
@@ -27,6 +28,7 @@ def test_an_episode_is_as_long_as_it_is() -> None:
     assert said["relation"] == str(ReplaceEpisode(7))
 
 
+@pytest.mark.slow
 def test_what_is_no_guarantee_is_said() -> None:
     assert not guarantee()["caveats"]
     assert "seed" in guarantee(seed=0)["caveats"][0]
@@ -79,6 +81,7 @@ def test_a_budget_with_a_delta_that_nothing_reaches() -> None:
         TrainSpec(env="FrozenLake-v1", delta=1.0)
 
 
+@pytest.mark.slow
 def test_the_agents_randomness_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the environment's nor, without a seed, that of another run: it is the noise."""
     seen: list[np.random.Generator] = []

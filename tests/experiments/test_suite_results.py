@@ -96,6 +96,7 @@ def test_without_privacy_a_method_keeps_its_name_and_spends_nothing() -> None:
     }
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_their_company() -> None:
     alone = run(small(tasks=("Queue3",), epsilons=(1.0,)))
     beside = run(small(tasks=TASKS[:2], methods=(ORACLE, Method()), epsilons=(None, 1.0)))

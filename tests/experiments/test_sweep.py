@@ -243,6 +243,7 @@ def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypa
     assert told[0].already >= 1
 
 
+@pytest.mark.slow
 def test_workers_must_have_the_same_versions(monkeypatch) -> None:
     found = chain([{"numpy": "1"}], repeat({"numpy": "2"}))
     monkeypatch.setattr("privrl.experiments.sweeps.execution.versions", lambda: next(found))
@@ -516,6 +517,7 @@ def test_public_facts_help_and_cost_nothing(method: Method) -> None:
     assert (results["spent"] <= 0.1).all()
 
 
+@pytest.mark.slow
 def test_other_environments_with_tables() -> None:
     for env in ("FrozenLake-v1", "CliffWalking-v1"):
         spec = small(env=env, horizon=20, episodes=4, methods=(NOISY, DIFFUSE), epsilons=(1.0,))

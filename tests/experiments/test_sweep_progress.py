@@ -20,6 +20,7 @@ SPEC = SweepSpec(
 RUN = "privrl.experiments.sweeps.execution.run_abreast"
 
 
+@pytest.mark.slow
 def test_progress_counts_the_episodes_of_jobs_that_run(monkeypatch) -> None:
     told, seen = [], []
 

@@ -239,6 +239,7 @@ class Clockwork(gym.Env):
         return self.state, reward, False, False, {}
 
 
+@pytest.mark.few(2)
 @each_mode
 @pytest.mark.parametrize("schedule", [Geometric(1.3), EveryEpisode()])
 def test_without_chance_all_ways_to_train_are_the_same(mode, schedule):
@@ -456,6 +457,7 @@ def test_frozen_lake(mode, batch_shape, limit):
     assert min(tested) > FALSE_ALARM / 64
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_frozen_lake_counted_naively_would_be_caught(mode):
     """Even who knows that a terminated episode is over counts resets, or moves that never were."""
@@ -700,6 +702,7 @@ def test_a_reward_outside_the_range_is_refused():
         train(agent, env, 300, np.random.default_rng(0))
 
 
+@pytest.mark.few(2)
 @each_mode
 @pytest.mark.parametrize("batch_shape", [(), (6,)])
 def test_same_randomness_same_run(mode, batch_shape):
@@ -755,6 +758,7 @@ class Undecided(RandomPolicy):
         return np.full_like(super()._plan(transition, reward), -1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("batch_shape", [(), (50,)])
 def test_any_action_is_as_likely_as_the_others(batch_shape):
     """Half of all actions go right: off by 6 deviations once in 5e8 seeds."""

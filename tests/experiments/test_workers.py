@@ -155,6 +155,7 @@ def fails(part: Any, more: Any) -> None:
     raise ZeroDivisionError("of no use")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("distributed", "cryptography")
 def test_the_log_of_a_worker_does_not_show_what_a_task_was_given(ours: Any) -> None:
     part = ours.submit(pd.DataFrame, {"who": ["SECRET7"]}, pure=False)
@@ -182,6 +183,7 @@ def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
 
 
 # When its other jobs are cancelled, loky's thread may still look for one that is gone.
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("backend", ["sequential", "loky"])
 def test_an_error_names_the_job_and_is_not_tried_again(backend: str, tmp_path: Path) -> None:

@@ -366,6 +366,7 @@ class Stops:
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_whatever_came_before_the_same_call_pays_again_or_refuses() -> None:
     """After it was made, refused by a budget, and interrupted when its noise was drawn."""
     for name, (_, cost) in alone(RdpAccountant).items():

@@ -221,6 +221,7 @@ def test_every_release_has_a_call() -> None:
     assert found - inherited - NOT_CHARGED == {*RELEASES} - {"ContinuousAgent.private"}
 
 
+@pytest.mark.slow
 def test_every_release_is_charged_and_then_drawn(valid: dict[str, Valid]) -> None:
     wrong = []
     for name, call in each_release(valid):
@@ -231,6 +232,7 @@ def test_every_release_is_charged_and_then_drawn(valid: dict[str, Valid]) -> Non
     assert not wrong
 
 
+@pytest.mark.slow
 def test_what_an_accountant_refuses_is_not_drawn(valid: dict[str, Valid]) -> None:
     other = RdpAccountant()
     other.compose(GaussianCost(sigma=9.0, relation=Relation("other", {"counts": [(1,)]})))
@@ -257,6 +259,7 @@ def test_what_is_no_generator_costs_nothing(valid: dict[str, Valid], bad: Any) -
     assert not wrong
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_what_is_spent(valid: dict[str, Valid]) -> None:
     wrong = []
     for name, call in each_release(valid):
@@ -271,6 +274,7 @@ def test_an_interrupt_says_what_is_spent(valid: dict[str, Valid]) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_no_error_state_of_the_caller_stops_a_release(valid: dict[str, Valid]) -> None:
     """After numpy.seterr(all="raise") a draw of large numbers was charged, and failed."""
     wrong = []
@@ -315,6 +319,7 @@ def numbers_of(thing: Any) -> Any:
     return thing if isinstance(thing, int | float) else None
 
 
+@pytest.mark.slow
 def test_data_written_during_the_charge_are_released_as_they_were(valid: dict[str, Valid]) -> None:
     """Checks are of what is released: a copy, or cells that were counted before."""
     tried, wrong = 0, []
@@ -475,6 +480,7 @@ def test_after_a_draw_that_failed_nothing_is_drawn(
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 def test_in_a_child_nothing_is_released(valid: dict[str, Valid]) -> None:
     used = {kind: make(valid) for kind, make in STATEFUL.items()}
@@ -675,6 +681,7 @@ class OfTrial(RdpAccountant):
     trial = TrialName("a trial")
 
 
+@pytest.mark.slow
 def test_a_trial_pays_for_every_release_in_it(valid: dict[str, Valid]) -> None:
     """Who forgot ``accountant=trial.accountant`` released for nothing, and was not told."""
     wrong = []

@@ -137,10 +137,10 @@ def test_a_relation_is_a_relation_in_every_public_call(
     assert tried >= 30
 
 
-@pytest.mark.parametrize("cases", ["40", pytest.param("400", marks=pytest.mark.slow)])
-def test_many_cases(cases: str) -> None:
+@pytest.mark.slow
+def test_many_cases() -> None:
     """A finding is repeated alone: a busy machine makes anything wait for too long."""
-    done = fuzzed("--cases", cases, "-j", "2")
+    done = fuzzed("--cases", "400", "-j", "2")
     if done.returncode == 0:
         return
     found = re.findall(r"times, such as (\S+:\d+)$", done.stdout, re.MULTILINE)
@@ -183,6 +183,7 @@ def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -
 PARSED = ("schema", "log_schema", "records", "logs", "models", "released", "policies", "specs")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", PARSED)
 def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The same generators, driven by hypothesis, which shrinks what it finds."""
@@ -286,6 +287,7 @@ def test_a_charge_for_what_is_refused_is_found(empty: Path) -> None:
     assert [each.sort for each in verdict.findings] == ["spend"]
 
 
+@pytest.mark.slow
 def test_accountants_that_calls_are_given_are_watched(
     valid: dict[str, calls.Valid], empty: Path
 ) -> None:

@@ -28,6 +28,7 @@ def masked(value: Any, rng: Random) -> Iterator[Any]:
             yield tuple(np.ma.masked_array(array, mask))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_call_takes_masked_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # for the files that calls write

@@ -108,6 +108,7 @@ def test_no_export_is_written_over_the_ledger(folder: Path) -> None:
     assert Ledger(folder / "book.sqlite").verify()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_a_name_of_the_data_need_not_be_in_utf8(folder: Path) -> None:
     """The page for researchers, which has the command, ended with an error of its encoding."""
@@ -202,6 +203,7 @@ def test_a_second_classifier_says_what_both_cost_together(name: str, folder: Pat
     assert account.dataset not in first + second  # it is made of the data
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Path) -> None:
     command, files = COMMANDS[name]
@@ -242,6 +244,7 @@ def test_a_folder_in_which_nothing_can_be_made_is_refused(
     assert not Ledger("book.sqlite").is_there
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_commands_do_not_write_one_folder(
@@ -283,6 +286,7 @@ def test_two_commands_write_other_files_of_one_folder(
     assert not list(folder.glob(".taken-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_killed_command_leaves_no_claim(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +377,7 @@ def save_visits() -> None:
     LOG_SCHEMA.save(Path("visits.toml"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_logs_are_entered_too(command: str, folder: Path) -> None:
     save_visits()
@@ -397,6 +402,7 @@ def test_logs_are_entered_too(command: str, folder: Path) -> None:
         assert len(Ledger().entries()) == entries  # a model is all that is read
 
 
+@pytest.mark.slow
 def test_simulators_are_not_entered(folder: Path) -> None:
     result = run("train", "--env=privrl/RiverSwim-v0", "--episodes=3", "--out=out")
     assert result.exit_code == 0, result.output

@@ -267,6 +267,7 @@ def test_a_last_page_that_was_not_written_is_not_an_empty_one(book: Ledger, kept
         Ledger(book.path).accounts()
 
 
+@pytest.mark.slow
 def test_flipped_bytes_change_no_total(book: Ledger) -> None:
     """A random byte is either seen or means nothing."""
     for i in range(5):

@@ -116,6 +116,7 @@ def test_budgets_of_every_size(book: Ledger, epsilon: float, three: float) -> No
         book.accountant("d").compose(laplace(epsilon / 1000))
 
 
+@pytest.mark.slow
 def test_rationals_of_very_many_digits_are_rounded_up(book: Ledger) -> None:
     rng, exact = np.random.default_rng(0), Fraction(0)
     for scale in rng.uniform(1, 2, 100):
@@ -166,6 +167,7 @@ def test_one_release_alone_is_told_by_its_own_profile(book: Ledger) -> None:
     assert free.epsilon(1e-5) > 1.0
 
 
+@pytest.mark.slow
 def test_a_network_that_chooses_its_edges_alone_may_spend_a_whole_budget(book: Ledger) -> None:
     """Its tables and choices have a profile; of many parts of another kind it would take long."""
     frame = pd.DataFrame({name: [0, 1] * 200 for name in "abc"})
@@ -526,6 +528,7 @@ def test_a_folder_is_known_by_its_files_and_not_by_their_names(
 # Where it goes ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
     """Streams of persons do in test_ledger_cli.py."""
     rng, target = np.random.default_rng(0), ApproxDP(0.5, 1e-5)

@@ -303,6 +303,7 @@ def test_where_a_chosen_classifier_began_states_what_the_choice_cost(*, loaded: 
             other.fit([[0.5, 0.5]], [0], naive_bayes=each)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_chosen_classifier_is_no_beginning_of_another() -> None:
     """The cost of its own fit, which that would state, is less than it cost."""
@@ -456,6 +457,7 @@ def test_the_file_of_a_chosen_classifier_states_the_selection(
     assert (loaded.predict(CELLS_OF_A) == made.predict(CELLS_OF_A)).all()
 
 
+@pytest.mark.slow
 def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) -> None:
     """Nor one of a selection of another relation, which cannot pay for it."""
 
@@ -479,6 +481,7 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("where", ["itself", "made in a thread", "pickled in a thread"])
 @pytest.mark.parametrize("kind", RELEASES)
 def test_what_leaves_a_trial_in_bytes_is_not_saved(kind: str, where: str, tmp_path: Path) -> None:
@@ -659,6 +662,7 @@ def test_whatever_holds_what_was_chosen_its_file_states_the_selection(
     assert 0.999 < load_classifier(tmp_path / "it").guarantee["epsilon"] <= 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tabular", [False, True])
 def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path) -> None:
     """It was, with the cost of one trial."""
@@ -691,6 +695,7 @@ def test_the_policy_of_a_chosen_agent_is_not_saved(tabular: bool, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tabular", [True, False])
 def test_an_agent_of_a_trial_learns_no_more_after_it(tabular: bool) -> None:
     """Its sampler had paid for all draws at once, so it asked the ended trial for nothing."""
@@ -806,6 +811,7 @@ def test_an_interrupted_fit_knows_which_trial_paid_for_it(kind: Any) -> None:
     assert fitted > 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("loaded", [False, True])
 def test_what_is_in_a_chosen_classifier_is_not_fitted_again(*, loaded: bool) -> None:
     """Its file stated the selection, with counts of the records in it."""
@@ -867,6 +873,7 @@ def test_a_second_fit_of_the_same_cost_is_not_paid_for_by_the_first(kind: Any) -
     assert paid.total_cost_ == paid.cost_
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [*RELEASES, "a closure"])
 def test_a_candidate_returns_no_release_of_another_trial(kind: str) -> None:
     """The last one's score was returned with it, and only its file was refused."""
@@ -882,6 +889,7 @@ def test_a_candidate_returns_no_release_of_another_trial(kind: str) -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("held", ["itself", "pipeline", "copied", "in threads"])
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_a_classifier_that_all_trials_share_is_not_fitted_again(kind: Any, held: str) -> None:

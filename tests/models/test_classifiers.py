@@ -238,6 +238,7 @@ def test_what_begins_with_a_clone_is_not_shareable(tmp_path: Path) -> None:
         assert each.naive_bayes_.to_dict()["shareable"]  # which was not chosen among clones
 
 
+@pytest.mark.slow
 @CLONES
 @LEAKS
 def test_a_clone_of_learned_classes_keeps_both(tmp_path: Path) -> None:
@@ -419,6 +420,7 @@ def test_classes_that_cannot_be_learned_are_refused(kind: Any, y: Any) -> None:
         kind(bounds=(0, 1), epsilon=1).fit(records()[0], y)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "target", [ApproxDP(1, 1e-6), RenyiDP(3, 0.5), ZeroConcentratedDP(0.1), PureDP(1.0)], ids=str
@@ -557,6 +559,7 @@ class _Setting(RdpAccountant):
         self._model.set_params(target=ApproxDP(0.01, 1e-5), bounds=(0, 1), classes=(0, 1, 2))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_of_a_fit_are_those_at_its_beginning(kind: Any) -> None:
     """The file stated the target that was set meanwhile, beside the cost of the fit."""

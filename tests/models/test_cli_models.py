@@ -190,6 +190,7 @@ def test_fresh_randomness_unless_a_seed_is_given(
     assert Path("e", name).read_bytes() == Path("c", name).read_bytes()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "command",
     [
@@ -262,6 +263,7 @@ def test_bayes_net(folder: Path) -> None:
     net.log_likelihood(synthetic)
 
 
+@pytest.mark.slow
 def test_bayes_net_that_chooses_its_edges(folder: Path) -> None:
     given = ("bayes-net", folder / "data.csv", "--schema", folder / "schema.toml", "--seed", 3)
     result = run(*given, "--reproducible", "--epsilon", 8, "--out", folder / "bn")
@@ -448,6 +450,7 @@ def test_categories_that_look_alike_are_refused(tmp_path: Path) -> None:
         read_records(tmp_path / "d.csv", Schema({"a": Categories(("1", 1))}))
 
 
+@pytest.mark.slow
 def test_many_rows_come_in_parts_that_fit_together(tmp_path: Path) -> None:
     """300,000 rows are three parts, of which the last alone has a certain category."""
     n = 300_000

@@ -51,6 +51,7 @@ def test_levels_are_not_told_apart_by_noise_or_chance(kind, size: float) -> None
     assert (gaps <= np.maximum(0.7 * blur, 0.06) + 1e-9)[near].all()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("noise", "z"),
     [
@@ -378,6 +379,7 @@ def test_laws_of_lattices_have_the_mean_of_all_records() -> None:
     assert mean.max() < 400 * 1.02
 
 
+@pytest.mark.slow
 def test_a_last_bin_off_the_lattice_keeps_its_records() -> None:
     """Where noise is next to nothing: in 20 releases, each within a record."""
     counts, random = np.zeros(45), rng(2)

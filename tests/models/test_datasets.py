@@ -115,6 +115,7 @@ def test_shape_classes_and_schema(name: str) -> None:
     np.testing.assert_array_equal(again, codes)
 
 
+@pytest.mark.few(2)
 @needs_collection
 @pytest.mark.parametrize(
     ("name", "others"),
@@ -141,6 +142,7 @@ def test_public_categories_may_not_occur() -> None:
     assert not (data.frame["purpose"] == 7).any()
 
 
+@pytest.mark.slow
 @NEEDS_SHEETS
 @needs_collection
 def test_credit_card_equals_its_conversion() -> None:
@@ -412,7 +414,7 @@ def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None
     assert out == ""
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @needs_collection
 @pytest.mark.parametrize("name", EACH)
 @pytest.mark.needs("pooch")

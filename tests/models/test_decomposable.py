@@ -53,6 +53,7 @@ def some_room(model, name, others, cells):
         return model.with_each(name, others)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_all_probabilities_are_those_of_the_table_of_all_columns(seed):

@@ -503,6 +503,7 @@ def test_the_choice_depends_on_the_target() -> None:
     assert simulated(few, 1283, 6, 200)["l2"] > 2 * simulated(auto, 1283, 6, 200)["l2"]
 
 
+@pytest.mark.slow
 def test_what_is_not_calibrated_would_not_have_been_chosen() -> None:
     """Gaussian noise that clearly loses more is not worked out: against all noises that are."""
     targets = [
@@ -538,6 +539,7 @@ def test_estimates_are_made_when_they_are_asked_for() -> None:
         assert PrivateHistogram.from_dict(released.to_dict()).to_dict() == kept.to_dict()
 
 
+@pytest.mark.slow
 def test_frequencies_beat_clipping_and_the_draw() -> None:
     """At (0.1, 1e-5), 1283 records, 6 cells: 0.013 nats, clipped 0.014 and more, a draw 0.08."""
     noise = choose_mechanism(ApproxDP(0.1, 1e-5), n_records=1283, n_cells=6)
@@ -606,6 +608,7 @@ def test_the_reach_of_discrete_noise_is_safe(size: float) -> None:
             assert mass[np.abs(x) > high - 1000].sum() <= 1 - confidence
 
 
+@pytest.mark.slow
 def test_intervals_without_a_public_number_have_no_upper_limit() -> None:
     values = np.repeat([0.5, 1.5], [40, 60])
     held = []

@@ -169,6 +169,7 @@ def fits(column: Categories, values: list, target) -> None:
     PrivateBayesNet(parents={"job": ()}, schema=schema, target=target).fit(frame, rng)
 
 
+@pytest.mark.slow
 def test_a_release_whose_others_dominate_says_so() -> None:
     """It is what was released that says it, so it costs nothing."""
     column = Categories(("cook", "clerk"), other=True)

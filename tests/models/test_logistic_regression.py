@@ -119,6 +119,7 @@ def test_the_order_of_bins_is_used():
     assert ours < 0.9 * theirs, losses
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("epsilon", "last"),
     [
@@ -174,6 +175,7 @@ def straight(n, seed=0):
     return X, (rng.random(n) < 1 / (1 + np.exp(-logits))).astype(int)
 
 
+@pytest.mark.slow
 def test_slopes_are_chosen_where_columns_are_straight_and_cells_are_few():
     """Four splits: .9 of the loss of cells at most (.62 in ten others)."""
     losses = []
@@ -613,6 +615,7 @@ def test_steps_end_before_their_noise_matters():
         assert abs(shifts) + np.abs(found.intercept - start.intercept).max() < 1
 
 
+@pytest.mark.slow
 def test_seeds():
     X, y = records(500)
     one, same, other = (np.concatenate(made(random_state=s).fit(X, y).weights_) for s in (1, 1, 2))
@@ -708,6 +711,7 @@ def _changed(data, path, value):
     return data
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [

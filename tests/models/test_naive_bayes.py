@@ -367,6 +367,7 @@ def test_few_records_and_a_small_budget_measure_nothing():
     assert made("gaussian").fit(*records()).temperature_ == 1.0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 def test_auto_is_the_best_of_all_where_features_depend_on_each_other(epsilon):
     """Four copies of three features, mean loss of five seeds; DKL's loss is at least 5 % more."""
@@ -497,6 +498,7 @@ def test_there_is_no_partial_fit():
         model.partial_fit(*records())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_each_fit_of_a_clone_says_that_it_costs(kind):
     X, y = records(200)
@@ -724,6 +726,7 @@ def _saved():
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "kind",
     ["schema", "sizes", "one column", "named", "nothing measured", "mixed classes"],

@@ -294,6 +294,7 @@ def test_counts_of_the_node_alone_help_where_the_table_drowns():
     assert abs(conditional_rows(table, (8,), totals) - counts / 1000).max() > 0.2
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("epsilon", [0.002, 0.02, 0.2])
 def test_where_nothing_is_linked_it_is_not_worse_than_the_empty_network(epsilon):
     """Means over 6 fits of 600 records."""

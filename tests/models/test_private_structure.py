@@ -298,6 +298,7 @@ def test_over_the_budget_nothing_is_drawn():
     assert accountant.spent(5.0) == pytest.approx(0.9)
 
 
+@pytest.mark.slow
 def test_where_choices_could_tell_nothing_there_is_none():
     """Then the network is the one without edges, to the last digit."""
     rng = [np.random.default_rng(4) for _ in range(2)]
@@ -412,6 +413,7 @@ def test_all_follows_from_what_was_released(related, monkeypatch):
 # What is seen
 
 
+@pytest.mark.slow
 def test_parents_that_tell_are_found():
     """In each of 5 fits of 8,000 records."""
     rng = np.random.default_rng(7)
@@ -516,6 +518,7 @@ def test_wrong_options_are_refused(changes, words):
         PrivateBayesNet(**given)
 
 
+@pytest.mark.slow
 def test_columns_of_many_values_take_little_memory():
     """After the charge: the table of these two would be of 288 megabytes, and is no candidate."""
     n, sizes = 3000, {"a": 6000, "b": 6000, "c": 2}

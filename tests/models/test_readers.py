@@ -613,6 +613,7 @@ def written(path, name, records):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pandas.errors.DtypeWarning")
 def test_types_that_pandas_infers_let_one_record_change_others(tmp_path):
     """Thousands of others, for it infers types of many rows at once; the page says what to do."""
@@ -630,6 +631,7 @@ def test_types_that_pandas_infers_let_one_record_change_others(tmp_path):
     assert changed(lambda path: read_records(path, Schema({"code": column}))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pandas.errors.DtypeWarning")
 def test_types_that_pandas_infers_make_two_persons_of_one(tmp_path):
     schema = LogSchema(person="who", action={"x0": Categories((0, 1))}, most_steps=9)

@@ -164,6 +164,7 @@ def test_a_regression_that_begins_with_another_classifier_states_it(people, sche
         )
 
 
+@pytest.mark.slow
 def test_one_column_for_all_features_states_it(people):
     bins = cut(people)["age"]
     model = PrivateNaiveBayes(bins, classes=["no", "yes"], target=TARGET)
@@ -172,6 +173,7 @@ def test_one_column_for_all_features_states_it(people):
     assert PrivateNaiveBayes.from_dict(model.to_dict()).guarantee == model.guarantee
 
 
+@pytest.mark.slow
 def test_a_chosen_classifier_states_it(people, schema, tmp_path):
     def candidate(trial):
         model = PrivateNaiveBayes(schema, classes="ill", target=trial.part(0.5))
@@ -373,6 +375,7 @@ def test_commands_state_it(command, folder, schema):
     assert bins["epsilon"] == 0.1
 
 
+@pytest.mark.slow
 def test_numbers_of_even_bins_need_public_ends_alone(folder):
     """The edges are not those that were released."""
     options = ["--schema", "schema.toml", "--target-column", "ill", "--out", "out"]

@@ -101,6 +101,7 @@ def test_naive_bayes(*, records, data, target, kind, mechanism, charged) -> None
     _nothing_is_found(fit, records, _replaced(records, data))
 
 
+@pytest.mark.slow
 @OPTIONS
 @given(
     data=st.data(),

@@ -166,6 +166,7 @@ def test_labels() -> None:
     assert Categories(("1", 1)).labels == ("'1'", "1")
 
 
+@pytest.mark.slow
 @given(st.one_of(categories(), bins()))
 def test_a_different_label_for_each_cell(column) -> None:
     assert len(column.labels) == column.size == len(set(column.labels))
@@ -585,6 +586,7 @@ def test_subset() -> None:
 # Files -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(schemas())
 def test_round_trips(tmp_path_factory, schema: Schema) -> None:
     assert Schema.from_dict(schema.to_dict()) == schema

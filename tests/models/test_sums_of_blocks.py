@@ -303,6 +303,7 @@ def test_credible_intervals_hold_counts_as_often_as_they_say() -> None:
     assert np.mean(shorter) < 0.86
 
 
+@pytest.mark.slow
 def test_intervals_of_the_noise_hold_counts_whatever_they_are() -> None:
     """Of 300 cells at 90 %: fewer than 0.8 once in 1e6 runs; those of half the length fail."""
     found = shown()

@@ -132,6 +132,7 @@ def test_auto_takes_the_noise_of_the_smaller_variance(target):
     assert auto.mechanism == min(both, key=lambda noise: noise.deviations[0]).mechanism
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [ApproxDP(1, 1e-9), ApproxDP(4, 1e-5)], ids=str)
 def test_laplace_noise_is_left_out_where_it_is_larger_alone(target):
     """A look at one order of one table's noise decides as working out both does."""
@@ -250,6 +251,7 @@ def _spoiled(value):
     return tables
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", [*NAMES, "none"])
 @pytest.mark.parametrize(
     "data",

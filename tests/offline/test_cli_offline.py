@@ -72,6 +72,7 @@ FIT = ["visits.csv", "--schema", "visits.toml"]
 # What is released ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     result = run("fit-model", *FIT, "--epsilon", 2, "--out", "model")
     assert result.exit_code == 0, result.output
@@ -248,6 +249,7 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.needs("pyarrow", "cloudpickle")
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_what_workers_have_is_what_is_charged(
@@ -292,6 +294,7 @@ def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> 
     assert b"whoever knows the seed" not in written["a"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_the_command_in_release_json_repeats_the_run(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
@@ -580,6 +583,7 @@ def invalidate(folder: Path) -> None:
         LogSchema(**given | changes).save(folder / f"{name}.toml")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_lines_are_short_and_help_is_there(command: str, folder: Path) -> None:
     for arguments in (["--help"], [*FIT, "--renyi-order", 2, "--reproducible", "--seed", 1]):

@@ -336,6 +336,7 @@ def test_bounds_hold_as_often_as_is_said(case, epsilon):
         assert short < ENOUGH
 
 
+@pytest.mark.slow
 def test_how_many_episodes_there_are_is_noisy_too():
     """Weights cut to about 1.5, half of them won: both sums are far surer than the number."""
     log = small_log([[(0, 0, WON)]] * 150 + [[(0, 1, LOST)]] * 150, most_steps=9)

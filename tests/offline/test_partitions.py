@@ -83,6 +83,7 @@ def persons_in(log: Log) -> list[bytes]:
     return sorted(persons)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_files", [1, 2, 7])
 def test_parts_have_all_persons_each_with_all_rows(n_files: int, read: Any) -> None:
     whole, parted = read(300, n_files)
@@ -135,6 +136,7 @@ def test_models(epsilon: float, order: float, schema: LogSchema, read: Any, tmp_
         assert one == other
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["last", "steps"])
 def test_values(method: Any, read: Any) -> None:
     logs = read(schema=OUTCOMES_ONLY if method == "last" else SCHEMA)
@@ -154,6 +156,7 @@ def test_values(method: Any, read: Any) -> None:
     assert logs[1].client.largest < LARGEST
 
 
+@pytest.mark.slow
 def test_parts_without_anybody(tmp_path: Path) -> None:
     folder = write_parts(tmp_path / "parts", rows_of(1), 5)
     whole, parted = read_log(folder, SCHEMA), read_partitions(folder, SCHEMA, Elsewhere())
@@ -287,6 +290,7 @@ def test_workers_with_other_files_are_refused(kind: str, tmp_path: Path) -> None
     read(ElsewhereBehind(folder, other))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", ["cells", "numbers", "records"])
 def test_files_that_changed_are_not_read_again(kind: str, tmp_path: Path) -> None:
     """The ledger was charged for what they had been."""

@@ -192,6 +192,7 @@ def test_budgets(cost: Any, data: st.DataObject) -> None:
     assert (spent <= 1).all()
 
 
+@pytest.mark.slow
 @given(
     people=st.lists(
         st.lists(st.tuples(st.integers(0, 2), st.floats(-2, 2)), max_size=4), max_size=6
@@ -449,6 +450,7 @@ def logs_of_chances(k: int) -> dict[tuple[int, ...], Array]:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_a_vote_hides_a_change_by_its_sum(k: int) -> None:
     """Of any number of scores at once, with ties; by half of it would not do."""
@@ -566,6 +568,7 @@ def test_without_privacy_all_is_exact() -> None:
 # One process --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @needs_forks
 @pytest.mark.parametrize("make", [secret_rng, np.random.default_rng])
 def test_a_stream_stays_in_its_process(make: Any) -> None:

@@ -93,6 +93,7 @@ def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool)
         assert result.releases >= 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("epsilon", "n_persons", "kind", "releases"),
     [
@@ -237,6 +238,7 @@ def test_nothing_is_found_of_models(given: dict[str, Any], cut_only: bool) -> No
             assert result.releases >= 3
 
 
+@pytest.mark.slow
 def test_rounds_of_persons_of_all_kinds() -> None:
     """Long and short ones, each of whom says as much as they have left to pay with."""
     every = kinds(np.random.default_rng(2))

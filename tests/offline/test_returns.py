@@ -81,6 +81,7 @@ def test_values_reach_far_back_in_one_round() -> None:
     assert found.values[:3].min() > found.values[3:].max() + 0.3
 
 
+@pytest.mark.slow
 def test_nothing_is_found_of_returns() -> None:
     """Whoever is added or left out: of several episodes, or cut off."""
     draw = np.random.default_rng(3)

@@ -110,6 +110,7 @@ def any_model(schema: LogSchema, seed: int) -> Released:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(schemas(), st.integers(0, 99))
 def test_a_table_is_read_back_as_it_was_drawn(schema: LogSchema, seed: int) -> None:

@@ -125,6 +125,7 @@ def test_what_is_not_known_pays_nothing() -> None:
     assert (told.lower, told.upper) == (-2.0, 2.0)  # two steps of half, and an outcome
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_upper_bounds_allow_for_what_noise_hides(seed: int) -> None:
     """In wards where noise hides rows and next states, of plans that look poor."""

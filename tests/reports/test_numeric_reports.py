@@ -115,6 +115,7 @@ def test_a_category_has_a_map_each() -> None:
     assert (chart.x, chart.y, chart.labels) == ("x", "ward", ("right", "left <b>"))
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_drawn_are_named() -> None:
     _, (chart,), _ = maps_of("six columns")
     assert "Fixed: x2 = 0, x3 = 0, x4 = 0, x5 = 0." in chart.caption

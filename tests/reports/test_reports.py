@@ -326,6 +326,7 @@ def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     assert "these are rewards of simulated runs" in words(there)
 
 
+@pytest.mark.slow
 def test_budgets_of_a_sweep_are_never_rounded_down(tmp_path: Path) -> None:
     """Its cells, ticks and tooltips said 0.1234 for 0.123449."""
     saved_sweep(tmp_path, least=0.123449)
@@ -474,6 +475,7 @@ def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
 # The command -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     evil_histogram(tmp_path)
     assert "report-public.html" in run("report", tmp_path)
@@ -502,6 +504,7 @@ def test_a_page_takes_no_place_of_what_it_is_about(name: str, tmp_path: Path) ->
     assert len(before) == 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("audience", ["public", "researcher"])
 def test_what_is_written_anew_has_no_page_of_what_was_there(tmp_path: Path, audience: str) -> None:
     evil_histogram(tmp_path)
@@ -525,6 +528,7 @@ def test_without_bokeh_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_training_writes_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = run("train", "--env", "FrozenLake-v1", "--episodes", 2, "--out", "run", "--report")

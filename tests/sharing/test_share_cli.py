@@ -259,6 +259,7 @@ def test_models_without_privacy_say_so(command: str) -> None:
     assert "model.json left its release has no promise of privacy" in refused()
 
 
+@pytest.mark.slow
 def test_a_promise_that_is_none_is_not_shared() -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", "--relation",
         "paper-step", "--out", "out")  # fmt: skip
@@ -398,6 +399,7 @@ def with_record(data: dict[str, Any], name: str = "record.csv") -> None:
     data["files"][name] = {"shareable": True, "because": "I say so"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "change",
     [
@@ -421,6 +423,7 @@ def test_spaces_are_no_edit() -> None:
     run("share", "out", "--to", "copy")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name", ["record.csv", "data.csv", "../data.csv", "/etc/passwd", "", ".", "release.json", "a\0"]
 )
@@ -443,6 +446,7 @@ def test_a_verdict_that_was_stricter_stays() -> None:
     assert names("copy") == NAMES[1:]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("data", "said"),
     [
