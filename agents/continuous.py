@@ -563,7 +563,6 @@ def train_continuous(
         )
     rewards, draws = [], []
     with agent._lock:  # one at a time: an episode has the steps of one environment
-        learns_in(agent, env)
         first, left = agent.episodes_done, agent.episodes - agent.episodes_done
         if check_count("episodes", episodes) > left:
             raise ValueError(
@@ -571,6 +570,7 @@ def train_continuous(
                 f"agent is planned for, got {episodes}; plan for the total when you make the "
                 "agent: PSRL.private(env, episodes=...)."
             )
+        learns_in(agent, env)
         for episode in range(first, first + episodes):
             agent.begin_episode(episode)
             seed = int(rng.integers(2**31)) if episode == first else None
@@ -597,7 +597,7 @@ def _one_episode(agent: ContinuousAgent, env: Ranged, seed: int | None) -> float
             raise ValueError(
                 "env must pay numbers, and a reward is none; check its step."
             ) from None
-        agent.observe(ContinuousStep(state, action, paid, after, bool(terminated)))
+        agent.observe(ContinuousStep(state, action, paid, after, terminated))
         earned += paid
         state = after
         if terminated or truncated:

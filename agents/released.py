@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gymnasium.vector import VectorEnv
 
+from privrl.envs.tabular import released_in
 from privrl.files.chosen import MayBeChosen, caveats_of, mark_as
 from privrl.files.sharing import SECRET
 from privrl.files.states import settings_digest, settings_of
@@ -41,7 +42,7 @@ def with_environments(guarantee: dict[str, Any], models: Stated) -> dict[str, An
     kinds = (each.get("randomness") for each in every)
     return guarantee | {
         "randomness": next((kind for kind in kinds if kind != SECRET), SECRET),
-        "caveats": list(dict.fromkeys(said for each in every for said in each["caveats"])),
+        "caveats": list(dict.fromkeys(said for each in every for said in each.get("caveats", ()))),
         "environments": stated,
     }
 
@@ -56,10 +57,9 @@ def _models_in(env: object) -> Iterator[MayBeChosen]:
             for make in getattr(bare, "env_fns", ()):
                 with closing(make()) as each:
                     yield from _models_in(each)
-    tables = getattr(bare, "mdp", bare)
-    for model in (getattr(bare, "released", None), getattr(tables, "_released", None)):
-        if isinstance(model, MayBeChosen):
-            yield model
+    model = released_in(bare)
+    if isinstance(model, MayBeChosen) and hasattr(model, "statement"):
+        yield model
 
 
 def _stated(model: Any) -> Stated:

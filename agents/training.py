@@ -143,7 +143,6 @@ def _one_by_one(
         )
     _check_arrival(agent, env)
     kept = _begun(checkpoint, agent, env, rng, episodes)
-    _check_plan(agent, kept.last)
     done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
     rewards, draws = done["reward"].tolist(), done["draws"].tolist()
     rows = partial(_rows, rewards, draws)
@@ -169,7 +168,8 @@ def _begun(
 ) -> CheckpointManager:
     """Begin a run, or resume it; the agent states from now on what the environment cost."""
     kept = CheckpointManager(checkpoint, agent, env, *run)
-    learns_in(agent, env)  # after a load, which states that of the file
+    _check_plan(agent, kept.last)
+    learns_in(agent, env)  # after a load, which states that of the file, and unless it is refused
     if checkpoint is not None:
         check_file(agent)  # before the first draw
     return kept

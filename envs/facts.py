@@ -48,6 +48,7 @@ _BY_ALL_BEFORE: Final = (
 )  # fmt: skip
 _BY_THE_EPISODE: Final = (
     "AddRenderObservation", "AtariPreprocessing", "DelayObservation", "FrameStackObservation",
+    "StickyAction",
 )  # fmt: skip
 _BY_ITSELF: Final = (
     "AddWhiteNoise", "ArrayConversion", "Autoreset", "ClipAction", "ClipReward", "DictInfoToList",
@@ -55,8 +56,8 @@ _BY_ITSELF: Final = (
     "FlattenObservation", "GrayscaleObservation", "HumanRendering", "JaxToNumpy", "JaxToTorch",
     "NumpyToTorch", "ObstructView", "OrderEnforcing", "PassiveEnvChecker",
     "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "RepeatAction", "RescaleAction",
-    "RescaleObservation", "ReshapeObservation", "ResizeObservation", "StickyAction",
-    "TimeAwareObservation", "TimeLimit", "TransformAction", "TransformObservation",
+    "RescaleObservation", "ReshapeObservation", "ResizeObservation", "TimeAwareObservation",
+    "TimeLimit", "TransformAction", "TransformObservation",
     "TransformReward", "VectorizeTransformAction", "VectorizeTransformObservation",
     "VectorizeTransformReward",
 )  # fmt: skip
@@ -253,8 +254,8 @@ def _check_alone(kind: type, *, by_episode: bool) -> None:
     if name in _BY_ALL_BEFORE:
         raise ValueError(
             f"env must not contain {name}, because what that returns depends on all steps before, "
-            "so one person would change the records of others; leave it out, and give public "
-            "ranges."
+            "so one person would change the records of others; leave it out. Public ranges do what "
+            "normalising does."
         )
     if name in _BY_THE_EPISODE:
         if not by_episode:

@@ -95,7 +95,10 @@ class Released(MayBeChosen, InHtml):
         checked["behaviour"] = self._check_behaviour()
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        vars(mdp)["_released"] = self  # whoever learns in its tables states what they cost
+        # Whoever learns in its tables states what they cost; the given ones may be public.
+        own = object.__new__(type(mdp))
+        vars(own).update(vars(mdp), _released=self)
+        object.__setattr__(self, "mdp", own)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"
         values = {each.name: getattr(self, each.name) for each in fields(self)}

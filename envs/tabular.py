@@ -1,5 +1,6 @@
 """A finite Markov decision process with known tables: the mathematical object."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -90,8 +91,10 @@ class TabularMDP:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:  # pickles forget "read-only"
-        return type(self), (self.transition, self.reward, self.start, self.horizon)
+    def __reduce__(self) -> tuple[Any, ...]:  # pickles forget "read-only"
+        made = type(self), (self.transition, self.reward, self.start, self.horizon)
+        source = vars(self).get("_released")  # Gymnasium copies what environments are made of
+        return made if source is None else (*made, {"_released": source})
 
     @classmethod
     def from_gymnasium(cls, env: gym.Env[Any, Any], horizon: int | None = None) -> Self:
@@ -125,7 +128,7 @@ class TabularMDP:
                 "pass horizon=..., in steps."
             )
         made = cls(*read_tables(env), horizon=horizon)
-        vars(made)["_released"] = getattr(env.unwrapped, "released", None)
+        vars(made)["_released"] = released_in(env.unwrapped)
         return made
 
     @property
@@ -307,6 +310,14 @@ class TabularMDP:
                 f"{policy.shape}; give one action per step of the horizon and state."
             )
         return policy
+
+
+def released_in(bare: object) -> Any:
+    """Return the released model that an environment plays, or that its tables are of, if any."""
+    with suppress(Exception):  # of an environment of the user's, whose names may mean anything
+        released = getattr(bare, "released", None)
+        return released or vars(getattr(bare, "mdp", bare)).get("_released")
+    return None
 
 
 def _frozen(name: str, values: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from privrl.agents.checkpoints import Checkpoint
 from privrl.agents.continuous import ContinuousAgent, train_continuous
 from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.policies import Policy
+from privrl.agents.released import learns_in
 from privrl.agents.tabular import TabularAgent
 from privrl.agents.training import Callback, Earned, Environment, run
 from privrl.continuous import ContinuousPolicy
@@ -29,7 +30,7 @@ from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
 from privrl.experiments.names import RL_RELATIONS, make_env, named_values, rl_relation
 from privrl.experiments.specs import Delta, RenyiOrder, Spec, Unit
-from privrl.files.chosen import made_of
+from privrl.files.chosen import check_file, made_of
 from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import lookup
@@ -219,6 +220,8 @@ def run_training(
         agent = make_agent(
             spec.method, task, [spec.target if spec.method.is_private else None], rng
         )
+        learns_in(agent, env)
+        check_file(agent)  # before anything is spent
         checked = InRange(env, *facts.reward_range)
         record = train(
             agent, checked, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint
@@ -257,6 +260,12 @@ def _run_continuous(
         relation=rl_relation(spec.relation, horizon=steps, arrival_rewards=True),
         rng=rng,
     )
+    check_file(agent)  # before anything is spent
+    if None in agent._environments:
+        raise ValueError(
+            "env must hold a model that was released with privacy: what is learned in a fit "
+            "without privacy is private data, and no file may hold it."
+        )
     record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
     guarantee = _with_seed(agent.guarantee(), spec.seed)
     policy = agent.to_policy(guarantee["caveats"])

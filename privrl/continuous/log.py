@@ -150,7 +150,7 @@ class ContinuousLog(FixedArrays):
         Notes
         -----
         Entries are read as by `from_buffer`. Rows of nobody, or with something else than finite
-        numbers and flags, are left out.
+        numbers and flags, are left out. Truth values are not numbers; a missing flag is not set.
         """
         check_is("schema", schema, ContinuousSchema)
         given = {"person": person, "reward": reward, "terminated": terminated}

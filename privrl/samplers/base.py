@@ -194,10 +194,11 @@ class Draw:
             # Invalid until the draw is complete or refused, however often it is interrupted.
             _current[0] = complete = [False]
             for sampler in paid:
-                sampler._trial, sampler._payer = trial, (self._accountant,)
                 sampler._complete = complete
             try:
                 released = release.make()
+                for sampler in paid:
+                    sampler._trial, sampler._payer = trial, (self._accountant,)
             except (ValueError, OSError):  # a refusal, unless it came after the charge
                 complete[0] = self.is_untouched
                 raise

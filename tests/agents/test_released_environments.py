@@ -1,6 +1,8 @@
 """What is learned in a released model states what the model cost, by every road to a file."""
 
+import copy
 import json
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from privrl.continuous import (
 )
 from privrl.envs import Released, ReleasedEnv, TabularEnv, TabularMDP, save_released
 from privrl.envs.released import checked_statement, privacy_statement
+from privrl.envs.tabular import released_in
 from privrl.experiments import train
 from privrl.files.chosen import CAVEAT, Selection, TrialName, mark_chosen, paid_by
 from privrl.files.sharing import SECRET, SEEDED, amounts_of
@@ -97,6 +100,13 @@ ROADS = {
     "its tables": lambda released: released.mdp,
     "tables that were read": lambda r: TabularMDP.from_gymnasium(ReleasedEnv(released=r), 4),
     "an environment of its tables": lambda released: TabularEnv(released.mdp),
+    "tables read from one of its tables": lambda r: TabularMDP.from_gymnasium(TabularEnv(r.mdp), 4),
+    "a copy of its tables": lambda r: TabularEnv(copy.copy(r.mdp)),
+    "a deep copy of its tables": lambda r: TabularEnv(copy.deepcopy(r.mdp)),
+    "pickled tables": lambda r: TabularEnv(pickle.loads(pickle.dumps(r.mdp))),
+    "an environment made of a spec": lambda r: gym.make(
+        gym.make("privrl/Tabular-v0", mdp=r.mdp).spec
+    ),
 }
 
 
@@ -106,6 +116,42 @@ def test_every_road_into_a_model_is_stated(road):
     page = pages(learned(ROADS[road](released)))
     assert page["guarantee"]["environments"][0]["relation"] == RELATION
     assert not page["shareable"]
+
+
+def test_given_tables_stay_public() -> None:
+    """A model has tables of its own, which share arrays with those that were given."""
+    mdp = TabularMDP(*(getattr(model().mdp, each) for each in ("transition", "reward", "start")), 4)
+    released = Released(mdp=mdp, statement=dict(model().statement))
+    assert released.mdp.transition is mdp.transition
+    assert "environments" not in pages(learned(mdp))["guarantee"]
+    replace(released, action_names=("left", "right"))
+    (stated,) = pages(learned(ReleasedEnv(released=released)))["guarantee"]["environments"]
+    assert stated["epsilon"] == 0.5
+
+
+def test_a_refused_run_changes_no_statement() -> None:
+    agent = learned(TabularEnv(TabularMDP(*_arrays(), 4)))
+    before = pages(agent)
+    with pytest.raises(ValueError, match="episodes"):
+        agent.learn(5000, env=ReleasedEnv(released=model(randomness=SEEDED)))
+    assert pages(agent) == before
+
+
+def _arrays() -> tuple[np.ndarray, ...]:
+    mdp = model().mdp
+    return mdp.transition, mdp.reward, mdp.start
+
+
+def test_names_of_a_user_s_environment_may_mean_anything() -> None:
+    class Odd:
+        @property
+        def mdp(self) -> object:
+            raise RuntimeError("SECRET")
+
+    assert released_in(Odd()) is None
+    env = TabularEnv(TabularMDP(*_arrays(), 4))
+    env.released = learned(env).to_policy()
+    assert "environments" not in pages(learned(env))["guarantee"]
 
 
 @pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])

@@ -130,6 +130,14 @@ def as_numbers(env: Env, edges: tuple[float, ...] = (42.5, 127.5)) -> Env:
     return Discretised(first, [edges])
 
 
+class PaysTheAction(gym.Wrapper[Any, Any, Any, Any]):
+    """Pays 1 more, or 1 less, for the second action."""
+
+    def step(self, action: Any) -> Any:
+        state, paid, *rest = self.env.step(action)
+        return state, float(bool(paid) != bool(action)), *rest
+
+
 def by_torque(env: Env) -> Env:
     """Take real numbers for actions."""
     return wrappers.TransformAction(env, lambda a: int(a[0] > 0), Box(-1, 1, (1,)))
@@ -236,9 +244,10 @@ SINGLE: dict[str, Entry] = {
         "action", lambda e: by_choice(wrappers.RescaleAction(by_torque(e), -1, 1))
     ),
     "StickyAction": Entry(
-        STEP,
-        "counted is the action that was wanted; what an environment answers to another is its own",
-        lambda e: wrappers.StickyAction(e, 0.5),
+        EPISODE,
+        "the action that is done follows from an earlier state, and decides what is paid",
+        # Nearly always, so that an episode of another length does not shift when it is.
+        lambda e: wrappers.StickyAction(PaysTheAction(e), 1 - 1e-9),
     ),
     "RepeatAction": Entry(
         STEP,
@@ -532,10 +541,12 @@ def test_what_is_refused_is_so_before_any_charge() -> None:
         if entry.allowed != STEP:
             envs = SyncVectorEnv([lambda name=name: VECTOR[name][1](Scripted(HISTORY))])
             refused[f"{name} of all"] = entry.make(envs)
-    assert len(refused) == 16
+    assert len(refused) == 18
     for name, env in refused.items():
         agent = private_agent(n_states(env), UNITS[STEP], Every(1))
-        told = f"env must not contain {name.split()[0]}.*; leave it out, (and give|or make)"
+        told = (
+            f"env must not contain {name.split()[0]}.*; leave it out(, or make|\\. Public ranges)"
+        )
         with pytest.raises(ValueError, match=told):
             agent.learn(4, env=env)
         assert agent.accountant.relation is None

@@ -566,6 +566,13 @@ def test_what_came_before_a_draw_makes_none_free(name: str) -> None:
     draw(accountant, [(used, batch(used, 0))], rng)
     assert charges(accountant).total() == 2
 
+    used, poor = make(), RdpAccountant(budget=RenyiDP(2.0, 1e-9))  # by both, one after the other
+    with pytest.raises(ValueError, match="nothing was spent"):
+        draw(poor, [(used, batch(used, 0))], rng)
+    used.update(batch(used, 0), rng)
+    with pytest.raises(ValueError, match="accountant must be that of the sampler's earlier draws"):
+        draw(poor, [(used, batch(used, 1))], rng)
+
     used = make()  # by an interrupt
     with releases.watched_by(Stops()), pytest.raises(KeyboardInterrupt):
         draw(accountant, [(used, batch(used, 0))], rng)
