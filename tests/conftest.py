@@ -50,6 +50,10 @@ settings.load_profile("suite")
 os.environ["PRIVRL_LEDGER"] = f"{os.devnull}/ledger.sqlite"
 
 
+# Of a test with many cases every third is quick to run; all are, among what is slow.
+_MANY, _EVERY = 4, 3
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--turn", type=Turn.parse, help="K/N: only every N-th test function or so")
 
@@ -57,10 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before what is slow is left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases: Counter[str] = Counter()
+    many = Counter(item.nodeid.partition("[")[0] for item in items)
     for item in items:
         function = item.nodeid.partition("[")[0]
         few = item.get_closest_marker("few")
-        if few is not None and cases[function] % few.args[0]:
+        every = few.args[0] if few else _EVERY if many[function] > _MANY else 1
+        if cases[function] % every:
             item.add_marker(pytest.mark.slow)
         cases[function] += 1
         for needs in item.iter_markers("needs"):

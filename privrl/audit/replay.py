@@ -273,20 +273,21 @@ def _shapes(data: Any) -> list[tuple[tuple[int, ...], str]]:
     return [(np.shape(table), str(np.asarray(table).dtype)) for table in tables_of(data)]
 
 
-def _leaves(value: Any, place: str = "") -> Iterator[str]:
-    """Take a value apart into texts that are equal where it is."""
+def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -> Iterator[str]:
+    """Take a value apart into texts that are equal where it is; ``within`` are those around it."""
     kind = type(value)
-    if isinstance(value, TrialName):  # random on purpose
+    if isinstance(value, TrialName) or id(value) in within:  # random on purpose, or a circle
         return
+    within |= {id(value)}
     if isinstance(value, np.ndarray):
         yield f"{place} {value.dtype} {value.shape} {value.tolist()!r}"
     elif isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _leaves(each, f"{place}[{key!r}]")
+            yield from _leaves(each, f"{place}[{key!r}]", within)
     elif isinstance(value, list | tuple):
         yield f"{place} {kind.__name__} of {len(value)}"
         for i, each in enumerate(value):
-            yield from _leaves(each, f"{place}[{i}]")
+            yield from _leaves(each, f"{place}[{i}]", within)
     elif hasattr(value, "to_pylist") or (_is_of_pandas(value) and hasattr(value, "ndim")):
         yield from _leaves_of_table(value, place)
     elif isinstance(value, BaseException):
@@ -298,7 +299,7 @@ def _leaves(value: Any, place: str = "") -> Iterator[str]:
     else:
         yield f"{place} {kind.__name__} {_ADDRESS.sub('', repr(value))}"
     if not isinstance(value, type):
-        yield from _leaves_of_attributes(value, place)
+        yield from _leaves_of_attributes(value, place, within)
 
 
 def _leaves_of_table(value: Any, place: str) -> Iterator[str]:
@@ -313,11 +314,11 @@ def _is_of_pandas(value: Any) -> bool:
     return type(value).__module__.startswith("pandas")
 
 
-def _leaves_of_attributes(value: Any, place: str) -> Iterator[str]:
+def _leaves_of_attributes(value: Any, place: str, within: frozenset[int]) -> Iterator[str]:
     own = getattr(value, "__dict__", {})
     inside = {} if _is_of_pandas(value) else {**_slots(value), **own}
     for name, each in inside.items():
-        yield from _leaves(each, f"{place}[{name!r}]")
+        yield from _leaves(each, f"{place}[{name!r}]", within)
 
 
 def _slots(value: Any) -> dict[str, Any]:

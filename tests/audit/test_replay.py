@@ -234,6 +234,15 @@ def test_what_nothing_was_paid_for_is_found() -> None:
     assert "nothing was paid" in found
 
 
+def test_a_circle_is_taken_apart_once() -> None:
+    def pipeline(records):
+        circle = [GAUSSIAN.release(_counts(records), np.random.default_rng(0), RdpAccountant())]
+        circle.append(circle)
+        return circle
+
+    assert not audit_replay(pipeline, RECORDS, OTHERS).findings
+
+
 def test_a_pipeline_that_is_not_the_same_twice_is_refused() -> None:
     def fresh(records):
         return GAUSSIAN.release(
