@@ -306,7 +306,7 @@ def test_growth_is_drawn_and_told() -> None:
 DASK = pytest.mark.needs("distributed", "pyarrow")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     "curve",
     [

@@ -110,6 +110,7 @@ def test_policy_shape_and_actions(make: Make) -> None:
     assert learner.act(2, 3) in ((0, 1) if wanted < 0 else (wanted,))
 
 
+@pytest.mark.few(9)
 @each_agent
 def test_draws_only_when_the_schedule_says(make: Make) -> None:
     learner = make(schedule=Geometric(2.0))
@@ -130,6 +131,7 @@ def test_same_randomness_same_run(make: Make) -> None:
     assert runs[0].equals(runs[1])
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("name", ALL_AGENTS)
 def test_every_draw_is_charged_before_it_is_made(name: str) -> None:
     learner = ALL_AGENTS[name]()
@@ -170,7 +172,7 @@ def test_refuses_to_draw_beyond_the_budget(name: str) -> None:
     assert learner.draws == 3
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", PAY_ONCE)
 def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
     once = ALL_AGENTS[name]()
@@ -194,6 +196,7 @@ def test_agents_without_a_guarantee_never_fit_a_budget(name: str) -> None:
         learner.begin_episode(0)
 
 
+@pytest.mark.few(9)
 @each_agent
 def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
     """Between draws nothing that is observed changes a policy, however absurd.
@@ -213,6 +216,7 @@ def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
             told.observe(Transition(0, 0, 1.0, 0))
 
 
+@pytest.mark.few(9)
 @each_agent
 def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> None:
     """Replace what the samplers release by constants: then the data make no difference."""
@@ -234,7 +238,7 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.few(18)
+@pytest.mark.slow
 @each_agent
 def test_a_batch_is_independent_runs(make: Make) -> None:
     """Runs that see the same differ (their own noise), and each keeps its own counts."""
@@ -280,6 +284,7 @@ def test_learns(name: str) -> None:
     assert MDP.policy_value(learner.behaviour).mean() > 0.9 * MDP.optimal_value()
 
 
+@pytest.mark.few(6)
 @each_agent
 def test_runs_on_gymnasium(make: Make) -> None:
     env = gym.make("privrl/RiverSwim-v0", n_states=4, horizon=6)
@@ -700,6 +705,7 @@ def test_bad_known_rows(rows, words: str) -> None:
         ALL_AGENTS["noisy"](known_rows=rows)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "name",
     [

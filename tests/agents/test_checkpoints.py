@@ -98,7 +98,7 @@ def state_of(agent: TabularAgent) -> str:
     return json.dumps([tree, heads, data.hex(), entries, spent])
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(48)
 @pytest.mark.parametrize("runs", [None, 2])
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_what_goes_on_from_a_checkpoint_is_what_would_have(method, runs, tmp_path) -> None:
@@ -150,6 +150,7 @@ def replaced(seen: Transition, agent: TabularAgent) -> Transition:
     return seen._replace(state=state)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("terminates", [False, True])
 def test_ends_are_settings(terminates: bool, tmp_path) -> None:
     task = replace(TASK, terminates=terminates)
@@ -162,7 +163,7 @@ def test_ends_are_settings(terminates: bool, tmp_path) -> None:
         made(Method(), replace(TASK, terminates=not terminates)).load(tmp_path / "agent")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_settings_do_not_change_in_use(method: Method) -> None:
     """An attribute that changes and is not remembered would be lost: it counts as a setting."""

@@ -89,6 +89,7 @@ def square(belief: Belief, change: np.ndarray) -> float:
     return float(weights @ change**2)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), batches=st.sampled_from([0, 1, 3]))
 def test_replacing_a_step_changes_a_batch_by_no_more_than_derived(seed: int, batches: int) -> None:
     rng, belief = np.random.default_rng(seed), belief_of(seed, batches)
@@ -140,6 +141,7 @@ def test_replacing_a_transition_or_an_episode_changes_less(seed: int, batches: i
     assert square(belief, single[1] - single[0]) <= 2 <= most**2
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), batches=st.sampled_from([0, 2]), by_episode=st.booleans())
 def test_a_contribution_has_norm_1_at_most(seed: int, batches: int, by_episode: bool) -> None:
     rng, belief = np.random.default_rng(seed), belief_of(seed, batches)
@@ -420,6 +422,7 @@ def test_an_interrupt_after_the_charge_says_what_is_lost(monkeypatch: pytest.Mon
     assert agent.policy.statement is not None
 
 
+@pytest.mark.slow
 def test_an_interrupted_plan_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draw of the same episode was made again, so one was missing at the end."""
 

@@ -150,6 +150,7 @@ ARRIVAL_ENVS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("env", ARRIVAL_ENVS.values(), ids=ARRIVAL_ENVS)
 def test_training_refuses_what_tables_show_to_pay_on_arrival(env: Callable[[], Any]) -> None:
     made, agent = env(), learner()

@@ -60,6 +60,7 @@ def test_a_reward_adds_one_in_all_and_itself_in_the_mean(low, high, points) -> N
     assert max(map(len, filled)) == 2
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("low", "high", "points"), RANGES)
 def test_a_changed_reward_moves_no_more_than_a_changed_success(low, high, points) -> None:
     """In two rows a squared norm of at most 1 each, in one row of at most 2 for both."""

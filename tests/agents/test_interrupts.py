@@ -192,7 +192,7 @@ def test_what_is_watched_is_there() -> None:
         assert Path(privrl.__file__).parent.joinpath(module).is_file()
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
 @pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS)
 def test_an_interrupt_at_any_line_duplicates_nothing(make: Any, tell: Any) -> None:
@@ -256,7 +256,7 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
             lived(Interrupter(at, SPENDING, instructions=True), which)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [lambda each: each.rdp, lambda each: each.epsilon(1e-5)])
 def test_no_charge_is_lost_after_an_interrupted_look(look: Callable[[RdpAccountant], Any]) -> None:
     """Equal charges are one entry until they are summed, however far that came."""

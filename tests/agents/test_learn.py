@@ -29,6 +29,7 @@ def private(env, episodes: int = 40) -> PSRL:
     return PSRL.private(env, target=target, episodes=episodes, rng=np.random.default_rng(2))
 
 
+@pytest.mark.slow
 def test_three_lines() -> None:
     env = river()
     agent = PSRL.private(env, epsilon=1, episodes=30)
@@ -72,6 +73,7 @@ def test_a_second_call_goes_on_as_one(make) -> None:
     assert spent <= float(split.accountant.spent(2)) == float(whole.accountant.spent(2)) <= 1
 
 
+@pytest.mark.slow
 def test_it_is_what_train_does() -> None:
     told, agent, other = [], private(river()), private(river())
     agent.learn(40, rng=np.random.default_rng(1), callback=told.append)
@@ -182,6 +184,7 @@ def test_a_sampler_of_its_own_learns_likewise() -> None:
     assert RIVER.policy_value(agent.to_policy().actions) > 0.9 * RIVER.optimal_value()
 
 
+@pytest.mark.slow
 def test_an_agent_says_what_it_is_and_not_what_it_saw() -> None:
     """Sizes, how far it is, and what was spent of which budget: what is public."""
     agent = PSRL.private(RIVER, epsilon=1, delta=1e-5, episodes=3, rng=np.random.default_rng(0))

@@ -125,6 +125,7 @@ def test_draws_are_policies_around_the_mixed_one() -> None:
     np.testing.assert_allclose(drawn.var(0), expected * (1 - expected) / 51, rtol=0.1)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", [ApproxDP(3, 1e-5), ApproxDP(10, 1e-3)])
 @pytest.mark.parametrize("distance", [0.2, 2.0])
 def test_calibrated_meets_its_target(target: ApproxDP, distance: float) -> None:

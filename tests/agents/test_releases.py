@@ -308,7 +308,7 @@ def test_a_draw_made_again_that_fails_midway_counts_no_record_twice(
         again.begin_episode(0)
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(64)
 @pytest.mark.parametrize(("kind", "life", "nth", "start"), PARTS)
 def test_an_interrupt_at_any_line_shares_no_noise(
     kind: str, life: str, nth: int, start: int, folder: Path

@@ -404,7 +404,7 @@ def test_rewards_on_arrival_change_most_in_a_self_loop(rewards: str, relation: s
 NOISE = ["noisy square-root", "damped square-root", "local"]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(40)
 @pytest.mark.parametrize(
     "how",
     [
@@ -445,7 +445,7 @@ def against(policy: Any, episode: int, first: int) -> Episode:
     return steps
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("agent", ["psrl", "sparse-psrl", "ucbvi"])
 @pytest.mark.parametrize("fair", [True, False])
 def test_an_environment_that_plays_against_the_agent(agent: str, fair: bool) -> None:

@@ -424,6 +424,7 @@ def test_who_explores_goes_where_nothing_is_known(low: float, high: float, part:
     assert not (taken & ~open_to_all).any()
 
 
+@pytest.mark.slow
 def test_turns_are_of_as_many_steps_as_there_are_actions() -> None:
     """Half of them put off what is unknown, each by a coin of its own; the first may be cut.
 

@@ -187,6 +187,7 @@ def test_a_schedule_may_have_no_draw_in_a_run() -> None:
     assert learner.draws == 1
 
 
+@pytest.mark.slow
 def test_plans_between_draws_are_fresh_and_cost_nothing() -> None:
     learner = agent(300)
     starts = set(learner.starts(300))
@@ -421,7 +422,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 each_env = pytest.mark.parametrize("name", ENVS)
 
 
-@pytest.mark.few(10)
+@pytest.mark.slow
 @each_env
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> None:
@@ -495,6 +496,7 @@ def test_no_step_is_taken() -> None:
     assert learner.covers_arrival
 
 
+@pytest.mark.slow
 def test_rewards_that_are_all_the_same_have_a_range() -> None:
     mdp = TabularMDP(MDP.transition, np.full((4, 2), 3.0), MDP.start, 10)
     learner = PSRL.private(mdp, epsilon=1.0, episodes=20)
@@ -537,6 +539,7 @@ def test_a_persons_whole_episode_can_be_hidden() -> None:
         PSRL.private(MDP, epsilon=1.0, episodes=100, relation=ReplaceEpisode(9))
 
 
+@pytest.mark.slow
 def test_another_order() -> None:
     learner = PSRL.private(MDP, target=RenyiDP(16.0, 0.5), episodes=100)
     all_draws(learner, 100)

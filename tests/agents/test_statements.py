@@ -248,7 +248,7 @@ def test_a_private_agent_spends_of_the_accountant_that_it_is_given(tmp_path: Pat
     assert third.draws == 0
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_under_a_shared_accountant_it_states_what_it_was_made_for(delta: float | None) -> None:
     env = gym.make("privrl.envs:privrl/RiverSwim-v0", n_states=4, horizon=8)

@@ -12,7 +12,7 @@ from privrl.agents.observer import Tally
 from privrl.samplers.noisy_counts import NonPrivate
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("shape", [(3,), (4, 5, 6), (4, 0), (40, 50)])
 @pytest.mark.parametrize("most", [3, 40, 400])
 def test_sums_are_those_of_one_by_one(shape: tuple[int, ...], most: int) -> None:
@@ -45,6 +45,7 @@ def test_a_tally_does_not_change() -> None:
             tally.total[0, 0] = 1.0
 
 
+@pytest.mark.slow
 def test_steps_are_remembered_without_a_table() -> None:
     """A table of 51 MB and rewards of 3: thirty episodes of 20 steps take less than 0.1 MB."""
     sizes = n_states, n_actions, horizon = 800, 10, 20

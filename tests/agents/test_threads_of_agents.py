@@ -38,6 +38,7 @@ class Meets(int):
         return int(self) <= other
 
 
+@pytest.mark.slow
 def test_threads_record_no_more_steps_than_an_episode_has() -> None:
     """Both found room for one more step before either was counted."""
     agent, refused = made(), []

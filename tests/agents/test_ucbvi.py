@@ -259,6 +259,7 @@ def test_theory_is_optimistic_and_no_bonus_is_not(sigma: float) -> None:
 # --- learning and spending ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_learns_by_far_better_than_chance() -> None:
     """20 runs of 3000 episodes; over seeds the standard deviation of the mean is below 0.005."""
     _, share = river_agent(NonPrivate(), BetaRewards(NonPrivate()))
@@ -290,6 +291,7 @@ def test_learns_within_its_budget(support) -> None:
     assert share > 0.95
 
 
+@pytest.mark.slow
 def test_learns_from_local_counts() -> None:
     schedule = Geometric(1.05)
     starts = list(schedule.starts(3000))

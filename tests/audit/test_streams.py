@@ -100,7 +100,7 @@ def test_the_noise_is_that_paid_for(name: str, unit: str, damped: bool) -> None:
     assert result.draws == RUNS >= 8 * result.needed
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(8)
 @each_stream
 def test_two_histories_are_as_far_apart_as_claimed(name: str, unit: str, damped: bool) -> None:
     """3,000 runs of each: ± 0.028 of 1.414. By linear algebra they are that or just less."""
@@ -162,7 +162,7 @@ MUTANTS: dict[Play, str] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda play: play.__name__)
 def test_mutants_are_caught(mutant: Play, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

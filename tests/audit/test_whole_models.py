@@ -63,7 +63,7 @@ def test_sizes_of_noise_are_those_of_the_claim() -> None:
     assert math.isfinite(sizes.max())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("mechanism", HISTOGRAMS)
 def test_a_histogram_shows_what_is_claimed(mechanism: str) -> None:
     """300 histograms of 40 bins of each of two neighbours; 172 find 10 % too little noise."""

@@ -35,7 +35,7 @@ def method(agent: str, sampler: str, **options: Any) -> Method:
     return Method(agent=agent, sampler=sampler, schedule="every-episode", **options)
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "sampler", "unit", "terminates"), CASES)
 def test_an_agent_releases_what_is_claimed(agent, sampler, unit, terminates) -> None:
     """2,800 runs of 34 draws: d′ within 0.042 of 1.414, and the law of a million noises."""
@@ -59,7 +59,7 @@ def test_the_histories_are_as_far_apart_as_the_claim_allows(sampler: str, unit: 
     assert (0.9 if "tree" in sampler else 0.99) * claimed < apart <= claimed * (1 + 1e-9)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["psrl", "ucbvi"])
 def test_half_the_noise_shows_in_both(agent: str) -> None:
     """d′ is twice what it may be."""

@@ -128,6 +128,7 @@ def test_a_policy_of_a_log_is_the_plan_in_its_model(folder: Path) -> None:
     assert "caveats" in json.loads(Path("policy/policy.json").read_text())["statement"]
 
 
+@pytest.mark.slow
 def test_the_command_in_release_json_repeats_the_run(folder: Path) -> None:
     options = ["--renyi-order", 4, "--relation", "replace", "--reproducible", "--seed", 3]
     result = run(*FIT, *options, "--json", "--out", "a")
@@ -156,6 +157,7 @@ def test_earlier_files_are_kept_unless_forced(folder: Path) -> None:
     assert len(Ledger().entries()) == 2
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["numbers", "mixed"])
 def test_policies_and_models_are_played(folder: Path, kind: str) -> None:
     model, seeded = f"{kind}/model", ["--episodes", 3, "--seed", 1, "--json"]
@@ -53,6 +53,7 @@ def test_policies_and_models_are_played(folder: Path, kind: str) -> None:
     assert -5 <= json.loads(result.stdout)["reward"] <= 0
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", ["numbers", "mixed"])
 def test_policies_are_watched(folder: Path, kind: str) -> None:
     short = ["--env-arg", "horizon=3", "--seed", 0]

@@ -319,7 +319,7 @@ def test_public_functions_take_the_place_of_what_was_learned(model: ContinuousMo
     assert after.ends[0] == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [True, False])
 def test_a_pendulum_is_swung_up(private: bool) -> None:
     """1,000 persons at epsilon 5: random play earns -1,240, and true dynamics -141."""
@@ -340,7 +340,7 @@ def test_many_dimensions_are_planned_by_features() -> None:
     assert task.mean_return(policy.act, rng) > 0.7 * task.random_return(np.random.default_rng(7))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("persons", [1, 2, 30])
 @pytest.mark.parametrize("epsilon", [0.001, 0.5, 300.0])
 def test_no_noise_stops_a_fit_that_was_paid_for(persons: int, epsilon: float) -> None:

@@ -88,7 +88,7 @@ def _with_step(log: ContinuousLog, row: int, rng: np.random.Generator) -> Contin
     return replace(log, state=state, action=action, next_state=after, reward=reward)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("kind", ["plain", "large", "broken", "whole", "counts"])
 @pytest.mark.parametrize("share", [1.0, 0.13])
 def test_neighbours_differ_by_no_more_than_the_sensitivity(kind: str, share: float) -> None:

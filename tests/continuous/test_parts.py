@@ -65,7 +65,7 @@ def bytes_of(log: Any, **options: Any) -> bytes:
     )
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, MIXED], ids=["numbers", "mixed"])
 @pytest.mark.parametrize("relation", [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()])
 def test_fits_are_the_same_bit_for_bit(schema: Any, relation: Any, tmp_path: Path) -> None:
@@ -99,6 +99,7 @@ def test_parts_have_all_persons_each_with_all_rows(tmp_path: Path) -> None:
     assert sorted(chain.from_iterable(map(persons, parts))) == sorted(persons(whole))
 
 
+@pytest.mark.slow
 def test_parts_without_anybody(tmp_path: Path) -> None:
     schema = named(SCHEMA)
     for n, frame in enumerate((rows_of(schema, 1), rows_of(schema, 1).iloc[:0])):

@@ -76,7 +76,7 @@ LAWS = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @each_continuous
 @pytest.mark.parametrize("size", [0.02, 3.0, 1e6])
 def test_law_of_noise_on_the_line(kind: Any, size: float) -> None:
@@ -89,7 +89,7 @@ def test_law_of_noise_on_the_line(kind: Any, size: float) -> None:
     assert both.pvalue > 1e-6
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @each_discrete
 @pytest.mark.parametrize("size", [0.4, 3.0])
 def test_law_of_discrete_noise(kind: Any, size: float) -> None:
@@ -110,7 +110,7 @@ def test_law_of_discrete_noise(kind: Any, size: float) -> None:
     assert p_value(1.05 * size) < 1e-6
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @each_continuous
 @pytest.mark.parametrize("size", [1e-3, 0.7, 8.0, 1e5])
 def test_releases_are_on_a_grid_that_does_not_depend_on_the_counts(kind: Any, size: float) -> None:
@@ -170,7 +170,7 @@ def test_no_mechanism_damps(table: str) -> None:
             make()
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @each_kind
 def test_the_audit_finds_most_of_the_claim_and_no_violation(kind: Any) -> None:
     """200,000 draws at delta 0.01, confidence 0.9999.
@@ -234,7 +234,7 @@ def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
     assert generator.bit_generator.state == state
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(96)
 @each_kind
 @pytest.mark.parametrize(
     "target", [RenyiDP(2, 0.3), RenyiDP(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str
@@ -253,7 +253,7 @@ def test_calibration_meets_the_target_and_uses_it_up(
         RdpAccountant(budget=target).compose(less.cost, count)
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @each_kind
 def test_calibration_under_loss_distributions(kind: Any) -> None:
     pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
@@ -408,6 +408,7 @@ def test_large_counts_keep_every_unit(kind: Any) -> None:
     assert (noisy - small == 2**53 - 1).all()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", [1e-3, 0.7, 30.0, 1e7, 2.0**35])
 @pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism])
 def test_continuous_noise_lies_on_one_grid_with_the_counts(kind: Any, size: float) -> None:

@@ -221,6 +221,7 @@ def test_a_first_record_taken_double_is_flagged() -> None:
     assert audit_dirichlet(faulty, rng(9), draws=50_000).violated
 
 
+@pytest.mark.slow
 def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     """At 100,000 draws it shows in 6 audits of 6, with other seeds; at 20,000 in 5."""
     honest, faulty = (
@@ -240,7 +241,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     assert not audit_dirichlet(faulty, rng(9), draws=20_000).violated  # its event does not see it
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
 def test_the_papers_sensitivity_is_refuted(weight: float, alpha: float) -> None:
     """Self-loops show at 100,000 draws: 20 audits of 20, with other seeds."""
@@ -321,7 +322,7 @@ def test_laplace_noise_stands() -> None:
         assert 0.8 < result.epsilon_lower <= 1.0
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "mechanism", [halved, same_seed, one_for_all, bare_zeros, sometimes_raw, uneven_noise]
 )
@@ -329,6 +330,7 @@ def test_faulty_mechanisms_are_flagged(mechanism) -> None:
     assert audit_mechanism(mechanism, DATA, NEIGHBOUR, rng(0), claimed=1.0, draws=20_000).violated
 
 
+@pytest.mark.slow
 def test_gaussian_noise_against_its_exact_curve() -> None:
     """Balle and Wang (2018), theorem 8; the search is not told that the noise is Gaussian."""
     shift = math.sqrt(2)

@@ -74,7 +74,7 @@ def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, paramet
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @each_name
 @each_relation
 @settings(max_examples=25)
@@ -93,6 +93,7 @@ def test_curves_dominate_the_exact_divergence(
     assert bound >= exact * (1 - ROUNDING)
 
 
+@pytest.mark.few(18)
 @each_name
 @each_relation
 @pytest.mark.parametrize(("weight", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 1.5)])
@@ -184,6 +185,7 @@ def test_hessian_is_that_of_log_b() -> None:
     assert np.linalg.norm(numeric, 2) == pytest.approx(hessian_norm(cells), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_supremum_is_approached_and_never_exceeded() -> None:
     weight, alpha, order = 0.5, 3.0, 4.0
     implied = one(geumlek_rdp, PAIR, weight, alpha, order) / (order * weight**2 * 2)
@@ -510,6 +512,7 @@ def test_probability_for_tiny_gamma_is_the_sum_of_single_ones() -> None:
     assert 1e-290 < found < 1e-280
 
 
+@pytest.mark.slow
 def test_probability_by_simulation() -> None:
     """400,000 draws; six standard errors."""
     rng = np.random.default_rng(11)
@@ -519,7 +522,7 @@ def test_probability_by_simulation() -> None:
         assert (draws < gamma).mean() == pytest.approx(p, abs=6 * math.sqrt(p * (1 - p) / 4e5))
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [(24, 0.05, 0.05), (40, 0.1, 0.4), (6, 0.05, 0.2)])
 @pytest.mark.parametrize("gamma", [1e-9, 1e-3, 0.05])
 def test_the_worst_input_has_both_components_at_eta(
@@ -603,7 +606,7 @@ def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexCost) -> None:
         assert float(simplex.delta(epsilon)) == pytest.approx(delta, rel=1e-12)
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @each_simplex
 def test_sim_dominates_the_exact_release(simplex: SimplexCost) -> None:
     epsilons = np.concatenate([[0.0], np.geomspace(1e-2, 300, 12)])

@@ -38,7 +38,7 @@ def exact_norm(factors: BufferedFactorisation) -> float:
     return math.isqrt(square) / one
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("n", [1, 2, 17, 300, 5000, 100_000])
 def test_a_record_s_change_is_never_said_to_be_smaller(n: int) -> None:
     factors = BufferedFactorisation(n)
@@ -46,6 +46,7 @@ def test_a_record_s_change_is_never_said_to_be_smaller(n: int) -> None:
     assert exact < factors.column_norm < exact * (1 + 1e-9)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 11, 100, 316, 317, 3000, 10_000, 10_001, 100_000])
 def test_within_one_percent_of_the_square_root(n: int) -> None:
     factors, steps = BufferedFactorisation(n), np.arange(1, n)
@@ -129,6 +130,7 @@ def test_no_column_of_the_exact_factor_is_longer_than_is_paid_for(n: int) -> Non
     assert exact < factors.column_norm < exact * (1 + 1e-9)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("n", [2, 17, 120])
 def test_no_column_of_the_square_root_s_exact_factor_is_longer_than_is_paid_for(n: int) -> None:
     """By fractions, as for buffered streams: ``C = B⁻¹ A`` of the floats that are B."""

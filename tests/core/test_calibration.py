@@ -64,7 +64,7 @@ def check_alpha(target: RenyiDP | ApproxDP, weight: float, count: int, **options
     assert not meets(target, less, count)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(33)
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize("target", RDP_TARGETS, ids=repr)
 @pytest.mark.parametrize("bound", ["exact", "dps"])
@@ -75,7 +75,7 @@ def test_rdp_targets(target: RenyiDP, relation: relations.Relation, bound: str) 
         check_alpha(target, 0.03, count, relation=relation, bound=bound)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "relation", [RECORD, relations.AddRemoveRecord(), relations.ReplaceEpisode(30)], ids=repr
 )
@@ -110,6 +110,7 @@ def test_other_tables_and_bounds(bound: str) -> None:
     check_weight(RenyiDP(2, 1), 3.0, 5, **options)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.floats(-4, 5).map(math.exp),

@@ -74,7 +74,7 @@ def slow(dense: Dense) -> tuple[mpf, list[mpf], list[mpf]]:
         return loss, rdp, delta
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("spread", [1e-5, 0.1, 1.0, 5.0, 60.0])
 @pytest.mark.parametrize("slack", [1.0, 1.5])
 def test_against_loops(spread: float, slack: float) -> None:
@@ -107,6 +107,7 @@ def test_only_neighbours_count() -> None:
     assert Certificate(Dense(logs, [(0, 1), (1, 2)])).pure_epsilon > 4
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("block", [1, 20, 1 << 20])
 @pytest.mark.parametrize("bins", [(1, 1), (3, 3), (512, 512)])
 def test_blocks_and_bins_change_nothing(

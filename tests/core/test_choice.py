@@ -121,6 +121,7 @@ def test_a_cost_of_no_size_is_refused(field, wrong):
 # The draw
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("scores", [(3, 1, 0), (0, 0, 0), (5, 5, 2, 7), (0, 9)])
 def test_law_of_a_choice(scores):
     """Chi-squared on 60,000 choices; a scale that is 8 % off is seen, but where all are equal."""

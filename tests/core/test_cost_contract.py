@@ -128,6 +128,7 @@ def test_relation_is_set(cost: Cost) -> None:
     assert isinstance(cost.relation, relations.Relation)
 
 
+@pytest.mark.few(60)
 @each_cost
 def test_rdp_is_nonnegative_and_nondecreasing_in_order(cost: Cost) -> None:
     rdp = np.asarray(cost.rdp(ORDERS))
@@ -146,13 +147,14 @@ def test_rdp_has_the_shape_of_orders(cost: Cost, shape: tuple[int, ...]) -> None
     assert np.shape(cost.rdp(orders)) == shape
 
 
+@pytest.mark.few(60)
 @each_cost
 def test_orders_may_be_unsorted(cost: Cost) -> None:
     shuffled = np.random.default_rng(3).permutation(len(ORDERS))
     np.testing.assert_allclose(cost.rdp(ORDERS[shuffled]), cost.rdp(ORDERS)[shuffled], rtol=1e-13)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(60)
 @each_cost
 def test_arguments_are_left_alone(cost: Cost) -> None:
     orders, epsilons = ORDERS.copy(), EPSILONS.copy()
@@ -162,7 +164,7 @@ def test_arguments_are_left_alone(cost: Cost) -> None:
     np.testing.assert_array_equal(epsilons, EPSILONS)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(60)
 @each_cost
 def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     delta = np.asarray(cost.delta(EPSILONS))
@@ -172,7 +174,7 @@ def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     assert np.all(delta[1:] <= delta[:-1] * (1 + 1e-12))
 
 
-@pytest.mark.few(36)
+@pytest.mark.few(180)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
@@ -186,7 +188,7 @@ def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
         assert float(cost.delta(epsilon * (1 - 1e-6))) > delta * (1 - 1e-8)
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(180)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
@@ -196,7 +198,7 @@ def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
     assert float(cost.epsilon(delta)) <= max(0.0, through.min()) + 1e-9
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(60)
 @each_cost
 def test_count_means_repetition(cost: Cost) -> None:
     at_once, one_by_one = RdpAccountant(), RdpAccountant()

@@ -58,7 +58,7 @@ def test_oracle_agrees_with_the_integral_of_densities(
 # The library against the oracle ----------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(32)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 5.0, 60.0, 2e3])
 @pytest.mark.parametrize("weight", [1e-3, 0.05, 1.0, 7.3, 100.0])
 def test_pair_matches_many_digits(weight: float, alpha: float) -> None:
@@ -76,6 +76,7 @@ def test_pair_matches_at_huge_priors(epsilon: float, weight: float, alpha: float
     assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("weight", "alpha", "deltas"),
     [
@@ -94,7 +95,7 @@ def test_deltas_down_to_the_smallest_floats(
         assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("alpha", [1e-3, 0.5, 5.0, 200.0])
 @pytest.mark.parametrize("weight", [0.05, 1.0, 7.3])
 def test_one_cell_matches_many_digits(weight: float, alpha: float) -> None:
@@ -160,6 +161,7 @@ def test_the_papers_delta_is_minimised_over_the_order(epsilon: float) -> None:
     assert got == pytest.approx(min(dense, 1), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_papers_delta_uses_the_papers_divergence() -> None:
     cost = DirichletCost(weight=1, alpha=5, relation=PAIR, bound="dps")
     epsilon = float(cost.epsilon(1e-5))
@@ -216,6 +218,7 @@ simple = st.sampled_from([PAIR, relations.AddRemoveRecord()])
 examples = settings(max_examples=60)
 
 
+@pytest.mark.slow
 @examples
 @given(simple, logs, logs, st.floats(0, 700), st.floats(0, 5))
 def test_nonincreasing_in_epsilon(
@@ -226,6 +229,7 @@ def test_nonincreasing_in_epsilon(
     assert 0 <= second <= first * (1 + 1e-12) <= 1 + 1e-12
 
 
+@pytest.mark.slow
 @examples
 @given(simple, logs, logs, st.floats(0, 20), st.floats(1.001, 3))
 def test_more_weight_costs_more_and_more_prior_less(

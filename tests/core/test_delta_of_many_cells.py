@@ -146,6 +146,7 @@ def test_panels_are_narrow_enough_for_their_nodes(shape: Shape, alpha: float, po
     assert masses @ np.exp(-losses) == pytest.approx(1, rel=1e-11)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_the_method_gives_the_closed_form_of_one_pair(weight: float, alpha: float) -> None:
     cost = DirichletCost(
@@ -170,7 +171,7 @@ def test_the_method_gives_the_integral_of_two_pairs() -> None:
 # The library -----------------------------------------------------------------------------------
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:

@@ -43,7 +43,7 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
     assert typical == pytest.approx(np.mean(each), abs=6 * np.std(each) / np.sqrt(4000))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     "target", [RenyiDP(2, 0.1), RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr

@@ -40,7 +40,7 @@ def sample(alpha: tuple[float, ...], seed: int) -> np.ndarray:
     return dirichlet_rows(table, rng, least=min(alpha))  # so that both ways are tried
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("alpha", [(a,) * 3 for a in SYMMETRIC] + MIXED, ids=str)
 def test_marginals_are_beta(alpha: tuple[float, ...]) -> None:
     rows = sample(alpha, seed=11)
@@ -56,7 +56,7 @@ def test_ratios_of_cells_are_beta(alpha: tuple[float, ...]) -> None:
     assert distance(share, alpha[0], alpha[1]) < LIMIT
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("alpha", SYMMETRIC)
 def test_the_same_check_catches_a_concentration_five_percent_off(

@@ -57,6 +57,7 @@ def p_value(draw: Draw, drawn: Array, size: float) -> float:
     return float(stats.chisquare(have, want * have.sum() / want.sum()).pvalue)
 
 
+@pytest.mark.few(6)
 @both
 @pytest.mark.parametrize("size", [0.3, 0.5, 1.0, 1.7, 10.0, 33.3])
 def test_law(draw: Draw, size: float) -> None:
@@ -64,7 +65,7 @@ def test_law(draw: Draw, size: float) -> None:
     assert p_value(draw, drawn, size) > FALSE_ALARM
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @both
 @pytest.mark.parametrize("size", [0.5, 1.7, 33.3])
 @pytest.mark.parametrize("wrong", [1.05, 1 / 1.05])

@@ -49,7 +49,7 @@ def table_divergence(
     return float(total)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize(("weight", "alpha"), [(1.0, 3.46), (0.2, 0.5), (4.0, 1.5), (1e-3, 10.0)])
 def test_no_table_exceeds_the_claim(

@@ -9,7 +9,7 @@ from enclosures import COSTS, hold  # noqa: E402 # it needs flint
 from privrl.costs.noise import LaplaceCost  # noqa: E402 # as above
 
 
-@pytest.mark.few(32)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COSTS)
 def test_no_number_is_below_the_truth_nor_far_above(name: str) -> None:
     tally = hold(name, 50, seed=1)

@@ -39,7 +39,7 @@ def test_law(shape: float) -> None:
     assert p_value(drawn(shape), shape) > FALSE_ALARM
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("wrong", [0.95, 1.05])
 def test_the_test_has_power(shape: float, wrong: float) -> None:
@@ -69,7 +69,7 @@ def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) 
     assert len(asked) >= 4000
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12, 1e30])
 def test_floats_and_digits_agree(shape: float) -> None:
     """What floats decide without a doubt is what 40 digits or more decide."""
@@ -163,7 +163,7 @@ def test_a_few_one_by_one_are_what_many_are(shape: float) -> None:
     assert set(doubts) == set(doubted)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("shape", [0.3, 1.0, 7.5, 1e6])
 @pytest.mark.parametrize("count", [53, 117])
 def test_what_is_said_to_be_unknown_covers_what_is(shape: float, count: int) -> None:

@@ -30,6 +30,7 @@ def _p_value(values: np.ndarray, sigma: float, threshold: int, scale: float = 1.
     return float(stats.chisquare(seen, expected).pvalue)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("sigma", "threshold"), [(3.0, 8), (3.0, 15), (0.1, 20), (9.0, 30)])
 def test_law(sigma: float, threshold: int) -> None:
     cells, values = far_cells(sigma, threshold, CELLS, np.random.default_rng(3))

@@ -290,7 +290,7 @@ ACCOUNTANTS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_no_strategy_of_some_exceeds_a_budget(name: str) -> None:
     assert worst_share(ACCOUNTANTS[name], N_STRATEGIES // 4, seed=11) <= 1

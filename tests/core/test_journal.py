@@ -234,6 +234,7 @@ def test_unused_and_without_a_budget() -> None:
     )
 
 
+@pytest.mark.slow
 def test_looking_takes_no_time_and_changes_nothing() -> None:
     """A profile of many costs at once may take a minute; sums at every order are rounded anew."""
     parts = [LaplaceCost(scale=50 + i, relation=RECORD) for i in range(200)]

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[laws.Law, Any]] = {
 each_case = pytest.mark.parametrize(("law", "draw"), CASES.values(), ids=CASES)
 
 
-@pytest.mark.few(8)
+@pytest.mark.slow
 @each_case
 def test_false_alarms_are_as_rare_as_stated(law: laws.Law, draw: Any) -> None:
     """300 tests at a rate of 0.3; the questions' parts of it too. More than stated fails."""
@@ -85,7 +85,7 @@ def test_false_alarms_are_as_rare_as_stated(law: laws.Law, draw: Any) -> None:
         assert sum(name in each for each in found) <= stats.binom.isf(1e-6, 300, part)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @each_case
 def test_five_percent_is_found_as_often_as_stated(law: laws.Law, draw: Any) -> None:
     """40 tests of the stated power, at a false-alarm rate of 1e-6, and none of honest draws."""
@@ -149,7 +149,7 @@ def off_centre(n: int, g: Rng) -> Array:
     return g.normal(size=(n, 2)) + 0.1
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "question"),
     [

@@ -119,7 +119,7 @@ class Wavy:
         return np.asarray(math.inf)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(24)
 @pytest.mark.parametrize("seed", range(20))
 def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
     relation = relations.ReplaceRecord()

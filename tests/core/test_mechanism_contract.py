@@ -159,7 +159,7 @@ def test_shape_does_not_depend_on_the_data(case: Case) -> None:
     assert first.shape == second.shape
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(18)
 @each_case
 def test_the_accountant_is_told_before_the_draw(case: Case) -> None:
     accountant = RdpAccountant()
@@ -183,7 +183,7 @@ def odd(data: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "mechanism",
@@ -216,6 +216,7 @@ def test_a_charge_does_not_fail_of_what_numpy_raises() -> None:
     assert not hasattr(caught.value, "__notes__")
 
 
+@pytest.mark.few(18)
 @each_case
 def test_over_budget_nothing_is_drawn_or_spent(case: Case) -> None:
     rng = np.random.default_rng(0)
@@ -277,7 +278,7 @@ CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(28)
 @pytest.mark.parametrize("target", [RenyiDP(2, 1), ApproxDP(1, 1e-5)], ids=str)
 @pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED)
 def test_as_many_releases_fit_as_were_calibrated_for(make: Callable[..., Any], target: Any) -> None:
@@ -295,7 +296,7 @@ def test_as_many_pure_releases_fit(make: Any) -> None:
     assert 6 * posterior.noise.cost.pure_epsilon <= 1.5 * (1 + 1e-15)
 
 
-@pytest.mark.few(18)
+@pytest.mark.slow
 @each_case
 def test_audit_finds_no_violation_and_most_of_the_claim(case: Case) -> None:
     """With 200,000 draws at delta 0.01, a false alarm once in 10,000 runs of each case."""

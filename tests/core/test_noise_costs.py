@@ -184,7 +184,7 @@ def check_delta(cost: Any, epsilon: float, oracle: Callable[[mpf], mpf]) -> None
     assert seen <= float(oracle(mpf(epsilon) * (1 - mpf(1e-14)))) * (1 + 1e-10)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.026, 0.3, 1.0, 10.0, 1e4, 1e9])
 def test_gaussian_is_exact(sigma: float) -> None:
     cost = GaussianCost(sigma=sigma, relation=change(1, -2, 2))
@@ -215,7 +215,7 @@ def test_laplace_rdp_is_exact(shift: float) -> None:
     np.testing.assert_allclose(two.rdp(ORDERS), 2 * np.array(right), rtol=5e-13)
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [1e-4, 0.3, 1.0, 5.0, 20.0, 200.0])
 @pytest.mark.parametrize("cells", [1, 2])
 def test_laplace_delta_is_exact_for_one_cell_and_for_one_record(shift: float, cells: int) -> None:
@@ -235,7 +235,7 @@ def test_the_two_oracles_for_laplace_agree() -> None:
 SEVERAL = [(1, 1, 1), (2, 1, 1), (1.5, 1, 0.5), (1, 1, 1, 1)]
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("amounts", SEVERAL, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 20.0])
 def test_laplace_delta_of_many_cells_is_a_tight_upper_bound(
@@ -305,7 +305,7 @@ def test_discrete_gaussian_is_exact_for_one_record(sigma: float, amount: int) ->
             check_delta(cost, epsilon, partial(brute_delta, list(losses.items())))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sigma", [600.0, 2e4])
 @pytest.mark.parametrize("amount", [1, 30, 1000])
 def test_discrete_gaussian_is_exact_for_much_noise(sigma: float, amount: int) -> None:
@@ -359,7 +359,7 @@ def test_discrete_gaussian_costs_no_more_rdp_than_the_gaussian(sigma: float) -> 
 # Pure differential privacy ----------------------------------------------------------------------
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(30)
 @pytest.mark.parametrize("make", [LaplaceCost, DiscreteLaplaceCost])
 @pytest.mark.parametrize(
     "relation", [RECORD, relations.AddRemoveRecord(), STEP, relations.ReplaceEpisode(4)], ids=str
@@ -449,7 +449,7 @@ def test_mass_above_a_grid_that_ends_early_is_not_lost(pair: LaplacePair) -> Non
     assert masses.sum() + beyond >= 1 - 1e-11
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("pair", PAIRS, ids=repr)
 def test_a_grid_bounds_the_profile_between_its_points(pair: LaplacePair) -> None:
     _, high = pair.loss_range(math.log(1e-30))
@@ -460,6 +460,7 @@ def test_a_grid_bounds_the_profile_between_its_points(pair: LaplacePair) -> None
     assert np.all(bound[relevant] >= right[relevant] - 1e-9)
 
 
+@pytest.mark.slow
 def test_together_is_a_tight_upper_bound() -> None:
     one = relations.AddRemoveRecord()
     both = Together([GaussianCost(sigma=3, relation=one), GaussianCost(sigma=4, relation=one)])
@@ -472,6 +473,7 @@ def test_together_is_a_tight_upper_bound() -> None:
             assert epsilon * (1 - 1e-9) <= loose.epsilon(delta) <= epsilon * (1 + 3e-4)
 
 
+@pytest.mark.slow
 def test_all_kinds_compose_with_a_dirichlet_draw() -> None:
     parts = [make(20.0, relation=RECORD) for make in TYPES.values()]
     parts.append(DirichletCost(weight=0.1, alpha=2, relation=RECORD))
@@ -498,7 +500,7 @@ def test_loss_distributions_agree_with_the_gaussian_in_closed_form() -> None:
 # Spreads ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @each_type
 @pytest.mark.parametrize("size", [0.3, 2.0, 40.0])
 def test_an_episode_costs_no_less_than_any_spread_of_it(
@@ -516,6 +518,7 @@ def test_an_episode_costs_no_less_than_any_spread_of_it(
             assert np.all(spread.delta(epsilons) <= episode.delta(epsilons) * (1 + 1e-9))
 
 
+@pytest.mark.slow
 def test_real_spreads_cost_no_more_either() -> None:
     rng = np.random.default_rng(5)
     episode = LaplaceCost(scale=2, relation=relations.ReplaceEpisode(5))

@@ -22,6 +22,7 @@ SIZES = [1, 2, 3, 7, 8, 64, 114]
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
+@pytest.mark.few(36)
 @each_name
 @pytest.mark.parametrize("n", SIZES)
 def test_factors_multiply_to_running_sums(name: Any, n: int) -> None:
@@ -29,6 +30,7 @@ def test_factors_multiply_to_running_sums(name: Any, n: int) -> None:
     np.testing.assert_allclose(factors.left @ factors.right, np.tril(np.ones((n, n))), atol=1e-12)
 
 
+@pytest.mark.few(36)
 @each_name
 @pytest.mark.parametrize("n", SIZES)
 def test_factors_are_causal(name: Any, n: int) -> None:
@@ -56,6 +58,7 @@ def test_norms_of_the_literature() -> None:
     assert 2 * root.deviations.max() < tree.deviations.max() < independent.deviations.max()
 
 
+@pytest.mark.few(30)
 @each_name
 @pytest.mark.parametrize("n", [1, 3, 8, 50])
 @pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceRecord(), ReplaceEpisode(4)])
@@ -99,7 +102,7 @@ def test_noise_has_the_covariance_it_should_have(name: Any) -> None:
     np.testing.assert_allclose(noise.std(1), sampler.deviations, rtol=0.06)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_name
 @pytest.mark.parametrize("damped", [False, True])
 def test_noise_goes_on_from_one_block_of_updates_to_the_next(name: Any, damped: bool) -> None:
@@ -152,6 +155,7 @@ def test_noise_depends_on_no_cell_but_its_own() -> None:
     assert len(np.unique(noise)) == noise.size
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("n", "share"), [(3, 0.99), (20, 0.955), (114, 0.95)])
 def test_optimal_is_the_best_of_all(n: int, share: float) -> None:
     """No better than what any factorisation must have, and better than those that are known.
@@ -273,6 +277,7 @@ def test_damped_self_loops_have_more_noise_and_the_rest_less() -> None:
         NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord(), loops=loops)
 
 
+@pytest.mark.slow
 def test_local_noise_adds_up_over_users() -> None:
     local = LocalNoise((0, 1, 3, 12))
     sampler = NoisyCounts(sigma=5.0, updates=4, factorisation=local, relation=ReplaceEpisode(3))

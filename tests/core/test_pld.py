@@ -233,6 +233,7 @@ def test_one_loss_distribution_dominates(cost: Cost, n_dots: int) -> None:
         assert dominating >= delta * (1 - 1e-13) - 1e-16
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("cost", SOUND, ids=repr)
 def test_never_above_renyi(cost: Cost) -> None:
     by_losses, by_order = spend((cost, 30)), renyi((cost, 30))
@@ -340,6 +341,7 @@ def test_nothing_is_spent_at_first() -> None:
     assert float(accountant.delta(0.0)) == 1e-12
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("cost", [RELEASE, Gaussian(0.3), SOUND[6]], ids=repr)
 def test_count_means_repetition(cost: Cost) -> None:
     at_once, one_by_one = spend((cost, 7)), PldAccountant()
@@ -361,7 +363,7 @@ def test_equal_releases_are_one_kind() -> None:
     assert float(accountant.epsilon(1e-6)) == float(spend((RELEASE, 3)).epsilon(1e-6))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("cost", SOUND, ids=repr)
 def test_one_release_is_accounted_for_exactly(cost: Cost) -> None:
     accountant = spend(cost)
@@ -369,6 +371,7 @@ def test_one_release_is_accounted_for_exactly(cost: Cost) -> None:
     assert float(accountant.delta(0.5)) <= max(float(cost.delta(0.5)), 1e-12)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("cost", [RELEASE, pair(1, 5), pair(0.05, 0.1)], ids=repr)
 def test_one_release_is_nearly_exact_by_its_losses_too(cost: Cost) -> None:
     """A second release that hardly costs anything keeps the exact answer from being used."""
@@ -378,6 +381,7 @@ def test_one_release_is_nearly_exact_by_its_losses_too(cost: Cost) -> None:
         assert exact <= float(accountant.epsilon(delta)) <= 1.001 * exact
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("releases", [[(RELEASE, 65)], [RELEASE], [(pair(5, 1), 3)]], ids=repr)
 def test_epsilon_and_delta_are_inverse(releases) -> None:
     accountant = spend(*releases)
@@ -411,6 +415,7 @@ def test_budget_is_spent_to_the_last_release() -> None:
         accountant.compose(pair(1e-6, 10))  # what is left would be enough, but nobody planned it
 
 
+@pytest.mark.slow
 def test_looking_ahead_spends_nothing() -> None:
     """Epsilon stays 0 for long and then rises steeply: guesses at what fits are wrong here."""
     accountant, made = PldAccountant(budget=ApproxDP(0.05, 0.2)), 0
@@ -605,6 +610,7 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         PldAccountant()
 
 
+@pytest.mark.slow
 def test_package_is_imported_late() -> None:
     code = "import sys, privrl.accounting.pld; sys.exit('dp_accounting' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -619,6 +625,7 @@ def test_no_warnings() -> None:
 # --- calibration ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
     target, relation = ApproxDP(1.0, 1e-5), relations.ReplaceRecord()
     weight = DirichletMechanism.calibrated(
@@ -761,7 +768,7 @@ def _live(
     return done.total()
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "fresh"),
     [(1, False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in range(5))],

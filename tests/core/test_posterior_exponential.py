@@ -425,7 +425,7 @@ def chi_square(observed: np.ndarray, probabilities: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, len(expected) - 1))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @each_kind
 def test_draws_have_the_stated_law(kind: str) -> None:
     """100,000 draws, false alarm 1e-6; a c that is 5 percent wrong is found out."""
@@ -486,7 +486,7 @@ def test_no_rows_at_all() -> None:
     assert ours.expected_error(np.zeros((0, 2))).shape == (0,)
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @each_kind
 def test_audit_comes_close_from_below(kind: str) -> None:
     """At confidence 0.9999, with 200,000 draws from each of the two worst data sets."""
@@ -538,7 +538,7 @@ def test_accountant_is_charged_before_and_not_over_budget() -> None:
         ours.release([12, 17], rng, accountant=RdpAccountant())
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(27)
 @each_kind
 @pytest.mark.parametrize(
     ("target", "count"),

@@ -233,6 +233,7 @@ def test_a_used_sampler(make) -> None:
     draw(accountant, [(sampler, COUNTS)], make())
 
 
+@pytest.mark.slow
 @needs_forks
 def test_an_unused_sampler_is_settings_alone() -> None:
     sampler = NoisyCounts(sigma=2.0, updates=9)
@@ -265,6 +266,7 @@ def test_an_agent(make) -> None:
     agent.observe(Transition(0, 1, 0.0, 1))
 
 
+@pytest.mark.slow
 @needs_forks
 def test_an_agent_though_its_generator_is_replaced() -> None:
     agent = PSRL.private(riverswim(), epsilon=1.0, episodes=10)
@@ -279,7 +281,7 @@ def test_an_agent_though_its_generator_is_replaced() -> None:
 # Other processes, and threads ------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 @pytest.mark.parametrize("rng", [None, secret_rng()], ids=["made there", "sent there"])
 def test_processes_share_no_noise(method: str, rng: np.random.Generator | None) -> None:

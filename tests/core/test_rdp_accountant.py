@@ -315,6 +315,7 @@ def test_count_may_be_a_numpy_integer() -> None:
 BUDGETS = [RenyiDP(2, 1), RenyiDP(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("count", "relation"),
     [(1, RECORD), (7, relations.ReplaceStep()), (65, RECORD), (3000, relations.ReplaceStep())],
@@ -468,6 +469,7 @@ def test_an_epsilon_or_delta_that_is_none_is_refused(wrong, tmp_path) -> None:
         selection.SelectionCost(trial=Wrong(), trials=3).rdp(2.0)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "curve",
     [

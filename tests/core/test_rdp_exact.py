@@ -68,6 +68,7 @@ def test_two_gammas_are_worth_one_beta_pair(order: float, shift: float, alpha: f
 ALLOWED = [(a, r) for a in ALPHAS for r in RELATIONS if a >= (r.convex_from or 0)]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("alpha", "relation"), ALLOWED, ids=repr)
 def test_rdp_matches_eighty_digits(alpha: float, relation: Relation) -> None:
     changes = relation.changes()
@@ -193,6 +194,7 @@ def test_more_weight_costs_more_and_more_prior_less(
         assert safer < base < louder
 
 
+@pytest.mark.slow
 @examples
 @given(relations, logs, logs, st.floats(0.001, 0.999))
 def test_the_papers_bound_lies_above(
@@ -207,6 +209,7 @@ def test_the_papers_bound_lies_above(
     assert 0 < exact <= paper * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @examples
 @given(relations, logs, logs, st.floats(0.01, 0.9), st.floats(1e-4, 0.09))
 def test_nondecreasing_in_order(

@@ -85,7 +85,7 @@ def in_order(relation: relations.Relation, table: str) -> set[tuple[float, ...]]
     return {tuple(sorted(change)) for change in relation.changes(table)}
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_replaced_step_is_covered(size: tuple[int, int, int]) -> None:
     transitions, rewards = observed_steps(*size)
@@ -93,7 +93,7 @@ def test_a_replaced_step_is_covered(size: tuple[int, int, int]) -> None:
     assert not uncovered(rewards, relations.ReplaceStep(), "rewards")
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_every_vector_of_a_replaced_step_happens(size: tuple[int, int, int]) -> None:
     transitions, rewards = observed_steps(*size)
@@ -145,6 +145,7 @@ def test_a_replaced_arrival_changes_the_reward_that_it_pays() -> None:
         assert not kind().covers_arrival
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_replaced_next_state_is_covered(size: tuple[int, int, int]) -> None:
     """The outcome of one transition only: the step that follows stays as it is."""
@@ -282,6 +283,7 @@ def largest_square(relation: relations.Relation, table: str = relations.DAMPED) 
     return max(sum(m * m for m in vector) for vector in relation.changes(table))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", SIZES)
 def test_damping_self_loops_bounds_a_step(size: tuple[int, int, int]) -> None:
     worst = max(
@@ -380,7 +382,7 @@ def test_a_replaced_next_state_moves_one_damped_reward(arrival: bool) -> None:
     assert worst == (2 if arrival else 1.5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5])
 def test_damping_self_loops_bounds_the_rewards_of_an_episode(horizon: int) -> None:
     """Counts are not negative: a difference has at most the squares of both episodes."""
@@ -482,7 +484,7 @@ def both_rewards(here: Trajectory) -> Iterator[Trajectory]:
 REWARDS = {"noisy": NoisyRewards, "hats": HatRewards, "damped hats": HatRewards}
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REWARDS)
 def test_tables_of_agents_change_by_no_more_than_is_paid_for(name: str) -> None:
     """What agents enter of all neighbouring episodes, in both tables, and what they pay."""

@@ -21,6 +21,7 @@ RELATIONS = [AddRemovePerson(), ReplacePerson()]
 of_each = pytest.mark.parametrize("relation", RELATIONS, ids=str)
 
 
+@pytest.mark.few(6)
 @of_each
 @pytest.mark.parametrize("table", [SUMS, None])
 def test_laplace_noise_is_for_sums(relation: Relation, table: str | None) -> None:
@@ -96,6 +97,7 @@ def test_laplace_noise_is_not_for_norms(relation: Relation) -> None:
         LaplaceCost(scale=1.0, relation=relation, table=NORMS)
 
 
+@pytest.mark.slow
 @given(
     amounts=st.lists(st.floats(-1, 1).filter(lambda a: abs(a) > 1e-6), min_size=1, max_size=6),
     scale=st.sampled_from([0.05, 0.3, 1.0, 20.0]),

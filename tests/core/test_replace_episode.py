@@ -27,7 +27,7 @@ def most_expensive_gains(horizon: int, order: float, weight: float, alpha: float
     )
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("alpha", [0.5, 0.6, 1.0, 7.0])
 @pytest.mark.parametrize("weight", [1e-3, 0.1, 1.0, 20.0])
 def test_one_cell_dominates_every_partition(weight: float, alpha: float) -> None:

@@ -159,7 +159,7 @@ def test_small_tables_are_checked_as_large_ones_are(
             used.check(np.array(counts))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(25)
 @each_sampler
 @pytest.mark.parametrize("place", [0, 2])
 def test_one_record_changes_nothing_but_what_is_paid_for(sampler: Sampler, place: int) -> None:
@@ -202,7 +202,7 @@ def _p_value(sampler: DirichletSampler, weight: float, alpha: float) -> float:
     return float(stats.kstest(cell, stats.beta(mine, all_cells - mine).cdf).pvalue)
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "weight", "alpha"),
     [
@@ -249,7 +249,7 @@ def test_budgets_of_a_stack_are_kept_row_by_row() -> None:
 # --- calibration ------------------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(36)
 @pytest.mark.parametrize("kind", [Diffuse, Concentrated])
 @pytest.mark.parametrize(
     "target", [RenyiDP(2, 0.1), RenyiDP(8, 1.0), ApproxDP(1.0, 1e-6)], ids=repr
@@ -499,7 +499,7 @@ def test_a_failed_draw_invalidates_samplers_of_any_class() -> None:
     assert not sampler.usable
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("second", ["_fail", "invalidate"])
 def test_two_interrupts_leave_samplers_invalid_or_untouched(
     second: str, monkeypatch: pytest.MonkeyPatch
@@ -653,7 +653,7 @@ def test_a_window_forgets_what_is_too_old_to_be_summed() -> None:
         draw(accountant, [(sampler, np.array([1.0, 1.0]))], rng())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
 def test_a_sampler_in_use_draws_under_the_accountant_that_paid(sampler: Sampler, tmp_path) -> None:
     """Its first draw may have paid for all, so under another one other data would be free."""

@@ -53,6 +53,7 @@ def constant(result, score=0.0):
 # Charges ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("target", [TARGET, ApproxDP(1, 1e-5), RenyiDP(4, 0.5)], ids=repr)
 def test_one_charge_meets_the_target_before_any_trial(target) -> None:
     accountant, charged = RdpAccountant(budget=target), []
@@ -256,6 +257,7 @@ def test_after_a_trial_that_failed_all_is_as_before(error) -> None:
     assert select_private({"a": counting(0.9)}, target=TARGET, rng=0).name == "a"
 
 
+@pytest.mark.slow
 def test_selections_in_threads_know_their_own_trials() -> None:
     """Each of 200 charges its own, and none that of another."""
     kept = []
@@ -316,7 +318,7 @@ def test_nan_is_the_worst_score() -> None:
 # The law of what is released --------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1, 4])
 def test_the_number_of_trials_is_geometric(mean: int) -> None:
     """2,000 selections; chi-square of 6 cells, false alarm 1e-6 (critical value 35.9)."""

@@ -95,7 +95,7 @@ def pairs() -> list[PairCost]:
 PAIRS = pairs()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mean", MEANS)
 def test_no_small_mechanism_costs_more(mean: int) -> None:
     for pair in PAIRS:
@@ -105,6 +105,7 @@ def test_no_small_mechanism_costs_more(mean: int) -> None:
         assert (exact.delta(EPSILONS) <= cost.delta(EPSILONS) + 1e-9).all(), pair
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("mean", MEANS[1:])
 def test_the_check_can_fail(mean: int) -> None:
     """Without the mean's logarithm, or as one trial, the bound would be too small somewhere."""

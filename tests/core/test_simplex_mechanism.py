@@ -66,7 +66,7 @@ def test_the_papers_averages_are_none() -> None:
     assert np.flatnonzero(INPUTS[0] != INPUTS[1]).tolist() == [1, 2]  # the paper's 2 and 3
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("n_components", [2, 3, 20])
 def test_lemma_5_is_looser_by_its_constant(n_components: int) -> None:
     cost = SimplexCost(weight=60, eta=0.02, eta_bar=0.1, n_components=n_components, distance=0.1)
@@ -164,6 +164,7 @@ def test_what_rounding_takes_from_the_bound_is_put_back(monkeypatch: pytest.Monk
     assert drawn[0].min() >= mechanism.cost.alpha
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("n_vectors", [1, 3, 2**14 + 1])
 def test_one_vector_moves_what_is_drawn_from_by_no_more_than_is_paid_for(
     n_vectors: int, monkeypatch: pytest.MonkeyPatch
@@ -197,6 +198,7 @@ def test_one_vector_moves_what_is_drawn_from_by_no_more_than_is_paid_for(
     assert paid < Fraction(37 * 0.25 / n_vectors) * (1 + Fraction(n_vectors, 10**14))
 
 
+@pytest.mark.slow
 def test_law_of_an_average() -> None:
     """Kolmogorov-Smirnov with 100,000 draws; 5 % of the weight is seen."""
     mechanism = SimplexMechanism(

@@ -49,6 +49,7 @@ def _p_values(released: Cells, cell: int, count: float, sigma: float) -> tuple[f
     return float(number), float(stats.kstest(released.amounts[mine], law.cdf).pvalue)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("off", [0.0, 0.1])
 def test_law_of_a_release(off: float) -> None:
     """100,000 rows, false-alarm rate 1e-6 each; noise 10 % too small must be caught."""
@@ -329,6 +330,7 @@ def _task(relation=None, **more: object) -> Task:
 SPARSE = Method(agent="sparse-psrl", sampler="sparse-counts")
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("target", [ApproxDP(2.0, 1e-5), RenyiDP(2, 1.0)], ids=str)
 @pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(20)], ids=str)
 def test_it_costs_as_much_as_noise_on_every_cell(target, relation) -> None:
@@ -381,6 +383,7 @@ def test_an_agent_learns_from_it() -> None:
     assert (float(mdp.policy_value(agent.policy)) - low) / (high - low) > 0.9
 
 
+@pytest.mark.slow
 def test_the_recommended_agent_takes_it_for_large_tables() -> None:
     agents = [PSRL.private(_Ring(n), epsilon=1.0, episodes=4, rng=0) for n in (30, 2000)]
     assert [type(agent.sampler) for agent in agents] == [NoisyCounts, SparseCounts]

@@ -83,6 +83,7 @@ def test_rounding_adds_no_more_than_it_is_said_to(
     assert seen.max() - exact > factors.rounding / 40  # and it is not far from what it can be
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", [*ROUNDED, *WHOLE, LocalNoise([3, 40, *[7] * (UPDATES - 2)])])
 @pytest.mark.parametrize("sigma", [0.01, 1.0, 1000.0])
 def test_neighbours_are_no_farther_apart_than_is_paid_for(
@@ -125,7 +126,7 @@ def test_rounding_is_as_small_as_the_page_says(name: Any, n: int, most: float) -
     assert most / 3 < factorise(name, n).rounding < most
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n"), [("optimal", 200), ("square-root", 1500)])
 def test_matrices_multiply_to_prefix_sums_within_what_the_norm_is_raised_by(
     name: Any, n: int

@@ -140,6 +140,7 @@ def test_no_more_of_known_costs_than_the_budget(kind: type[GaussianCost]) -> Non
         assert float(accountant.spent(2.0)) == pytest.approx(100 * price, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_nothing_that_was_charged_is_lost() -> None:
     cost = Slow(sigma=30.0, relation=RECORD)
     accountant = PldAccountant(budget=ApproxDP(1e3, 1e-6))

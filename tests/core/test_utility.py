@@ -92,7 +92,7 @@ def _one_side(eta: float, q: float, a: float, b: float) -> float:
 # Kullback-Leibler divergence ------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     ("bound", "alpha"),
     [*itertools.product(BOUNDS, [VERTEX_ALPHA, 1.0, 5.0, 300.0]), ("lambert", 0.5), ("dkl", 0.5)],
@@ -110,7 +110,7 @@ def test_kl_bounds_hold_exactly_for_two_cells(bound: KlBound, alpha: float) -> N
             assert two_cell_tail(eta, p, total_weight, alpha) <= failure
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(21)
 @pytest.mark.parametrize(("n_cells", "size"), [(2, 20_000), (10, 20_000), (1000, 1000)])
 @pytest.mark.parametrize("alpha", [VERTEX_ALPHA, 4.0])
 @pytest.mark.parametrize("total_weight", [0.5, 100.0, 1e5])
@@ -127,6 +127,7 @@ def test_error_bars_hold_in_simulation(n_cells, size, alpha, total_weight) -> No
                 assert not surely_above(kl > eta, failure)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("n_cells", [2, 10, 1000])
 def test_error_bars_cannot_be_halved(n_cells: int) -> None:
     """Some frequencies break half of them: the same check, with the power to see it."""
@@ -262,7 +263,7 @@ def test_theorem_2_is_false_for_small_priors(alpha: float, total_weight: float) 
         kl_tail(eta, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(18)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])

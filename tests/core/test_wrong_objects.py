@@ -352,6 +352,7 @@ def test_what_is_beyond_floats_is_said_once_and_in_words(
             call()
 
 
+@pytest.mark.slow
 def test_sizes_at_the_ends_of_floats() -> None:
     """Without NumPy's warnings, and right: infinite where a bound is, never NaN."""
     sizes = [1e-100, 1e-10, 1.0, 1e10, 1e100]

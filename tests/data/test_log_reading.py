@@ -162,6 +162,7 @@ def containers(*names):
     return pytest.mark.parametrize("container", cases)
 
 
+@pytest.mark.few(12)
 @containers(*CONTAINERS)
 def test_the_same_log_in_every_container(container, tmp_path):
     rows = [*ROWS, (None, 1, 0, 1.0, "a", 0, 0.0, None), ("r", 10, 1, 1.0, None, 0, 0.5, None)]

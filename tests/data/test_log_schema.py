@@ -77,6 +77,7 @@ def schemas(draw):
     return LogSchema(**given)
 
 
+@pytest.mark.slow
 @given(schemas())
 def test_round_trips(schema):
     text = json.dumps(schema.to_dict())

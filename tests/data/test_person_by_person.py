@@ -317,7 +317,7 @@ def taken(make: Any, row: Row) -> bool:
     )
 
 
-@pytest.mark.few(11)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_logs", [20, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "make",
@@ -424,7 +424,7 @@ def test_an_entry_is_missing_among_unsigned_indices() -> None:
     assert persons(read_log(frame.to_arrow(), schema())) == persons(same)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("odd", ["x", 0.5, True, None, 1j, (1, 2), datetime.date(2020, 1, 1)])
 def test_one_entry_decides_nothing_in_a_categorical_type(odd: Any) -> None:
     rows = [("p", 1, 0, 1, 0, 1, 0, None), ("q", 1, 0, 2, 3, 2, 0, None)]

@@ -339,6 +339,7 @@ def test_tables_are_not_believed_of_environments_side_by_side() -> None:
     assert not proved_without_arrival(SyncVectorEnv([_Slippery]))
 
 
+@pytest.mark.slow
 def test_a_wrapper_by_which_steps_change_others_is_refused() -> None:
     """Rewards were divided by the deviation of all before them, of whichever person."""
 

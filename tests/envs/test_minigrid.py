@@ -19,7 +19,7 @@ def made(name: str) -> gym.Env:
     return gym.make(f"minigrid:{name}")
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), NAMES.items())
 def test_states_are_what_the_full_picture_shows(name: str, size: int) -> None:
     """Two moments of one map have one number if and only if picture and load are the same.

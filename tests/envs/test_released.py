@@ -307,6 +307,7 @@ def test_a_zero_loses_its_sign(tmp_path):
     assert not np.signbit(loaded.reward).any()
 
 
+@pytest.mark.slow
 def test_a_large_model_is_a_small_file(tmp_path):
     """Actions that lead alike cost nothing: 300 states and 25 actions, 18 MB as floats."""
     rng = np.random.default_rng(0)
@@ -896,6 +897,7 @@ def columns(text):
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("released", [model(), bare(), wide()])
 def test_text_has_80_columns(released):
     for state in range(released.mdp.n_states):
@@ -942,6 +944,7 @@ def test_darker_squares_are_likelier():
     assert least[1] < least[0] - 50
 
 
+@pytest.mark.slow
 def test_actions_not_to_be_recommended_are_marked():
     released = model(admissible=np.array([[True, True, False]] * 6))
     open_ = dataclasses.replace(released, admissible=None)
@@ -961,6 +964,7 @@ def test_no_render_mode_warns_and_shows_nothing():
         assert env.render() is None
 
 
+@pytest.mark.slow
 def test_matplotlib_loads_for_pictures_alone(tmp_path):
     save_released(tmp_path, model())
     code = (

@@ -16,6 +16,7 @@ def test_text_shows_the_river():
     )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("n_states", [3, 6, 40, 300])
 def test_picture_is_an_image_of_reasonable_size(n_states):
     picture = rgb_array(n_states, n_states - 1, 1)
@@ -32,7 +33,7 @@ def swimmer_columns(picture):
     return np.flatnonzero(((red > 200) & (green < 110) & (blue < 40)).any(axis=0))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("action", [None, 0, 1])
 @pytest.mark.parametrize("n_states", [3, 6, 12])
 def test_the_swimmer_is_where_it_should_be(n_states, action):

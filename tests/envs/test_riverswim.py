@@ -112,6 +112,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
 # The environment
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gymnasium_accepts_it(variant):
     check_env(gym.make(ENV_ID, variant=variant).unwrapped)

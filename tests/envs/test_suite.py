@@ -46,6 +46,7 @@ def test_every_task_is_sound(name):
     assert np.isfinite(mdp.reward).all()
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", sorted(PLANNED))
 def test_there_is_something_to_learn(name):
     benchmark = SUITE[name]

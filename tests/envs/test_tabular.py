@@ -274,7 +274,7 @@ def worst_moments(counts, episodes, mean, covariance):
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("sampler", "episodes"),
     [(StepSimulator, 20), (CountSimulator, 20), (CountSimulator, 1000), (CountSimulator, 10**12)],

@@ -525,7 +525,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
         RiverSwimVectorEnv(**{"num_envs": 3, **arguments})
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @each_mode
 def test_a_picture_shows_the_first_of_them(mode):
     """As one alone shows it that does and meets the same, also where an episode begins."""

@@ -158,7 +158,7 @@ def floats(
     return noise * factors.reshape(-1, *[1] * len(innovations.shape))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_library_follows_the_same_policies(

@@ -71,7 +71,7 @@ def relation_of(name: str, **options: Any) -> str:
     return str(run_training(spec).guarantee["relation"])
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("outcomes", "pays"), OUTCOMES.values(), ids=OUTCOMES)
 def test_tables_say_whether_rewards_can_depend_on_the_next_state(
     outcomes: Rows, pays: bool
@@ -120,7 +120,7 @@ WRAPPERS["on arrival"] = PaysOnArrival
 WRAPPERS["like a known one"] = lambda env: MyTimeLimit(env, 5)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_tables_prove_nothing_of_what_a_wrapper_makes(wrap: Callable[[Any], Any]) -> None:
     outcomes = OUTCOMES["one pay"][0]
@@ -212,7 +212,7 @@ ALONE: dict[str, tuple[Callable[[], Any], bool]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(18)
 @pytest.mark.parametrize(
     ("make", "known"), (ALONE | SIDE_BY_SIDE).values(), ids=(*ALONE, *SIDE_BY_SIDE)
 )
@@ -245,6 +245,7 @@ def test_training_refuses_what_nobody_says(make: Callable[[], Any], known: bool)
     env.close()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "relation"),
     [

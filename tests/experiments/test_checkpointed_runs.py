@@ -60,7 +60,7 @@ def run(kind: str, checkpoint: Checkpoint | None, stop: int | None = None):
     return record, agent, rng
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 37, 90])
 @pytest.mark.parametrize("kind", WHERE)
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(kind: str, stop: int, tmp_path) -> None:

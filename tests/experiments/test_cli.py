@@ -199,7 +199,7 @@ def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env", ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "privrl/RiverSwim-v0"]
 )
@@ -459,7 +459,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
     assert "too small" in result.output
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -16,6 +16,7 @@ def run(*arguments: Any) -> Any:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 def test_it_writes_a_report(tmp_path: Path) -> None:
     made = run("train", "--env=MountainCar-v0", "--episodes=3", "--report", "--out", tmp_path)
@@ -74,6 +75,7 @@ def test_bins_stay() -> None:
         assert made.policy.n_states == states
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_policy() -> None:
     spec = TrainSpec(env="Pendulum-v1", episodes=3, seed=3)
     one, two = (run_training(spec).policy for _ in range(2))

@@ -158,6 +158,7 @@ def test_what_was_changed_is_an_error_of_the_system(change: str, tmp_path: Path)
         database.finished([JOB])
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_seen_or_does_no_harm(tmp_path: Path) -> None:
     path, rng = tmp_path / "sweep.sqlite", np.random.default_rng(5)
     wide = replace(RESULT, rewards=rng.random((60, 2)))

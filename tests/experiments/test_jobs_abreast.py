@@ -50,7 +50,7 @@ def same(together: JobsAbreast) -> None:
                 assert_array_equal(getattr(found, field.name), getattr(alone, field.name))
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_results_are_those_of_each_alone(method: Method) -> None:
     same(side_by_side(method))

@@ -154,7 +154,7 @@ def torn(command: str) -> bool:
 PICTURED = [pytest.param(each, marks=pytest.mark.slow) for each in ("train", "sweep", "suite")]
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*list(COMMANDS)[:-3], *PICTURED])
 def test_a_killed_command_leaves_no_statement_about_other_files(command: str) -> None:
     run(COMMANDS[command], 0.5)
@@ -405,7 +405,7 @@ AT_ONCE = [*COMMANDS.values(), "predict model.json data.csv", "reproduce dps-fig
 LATE = [text for name, text in COMMANDS.items() if name not in ("sweep", "suite")]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(18)
 @pytest.mark.parametrize(
     ("command", "when"),
     [*((each, "check_folder") for each in AT_ONCE), *((each, "save_all") for each in LATE)],

@@ -115,6 +115,7 @@ def test_values_are_those_of_long_simulation(world: World) -> None:
         assert returns.mean() == pytest.approx(world.value(policy), abs=4.42 * error)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("world", WORLDS.values(), ids=list(WORLDS))
 def test_the_optimum_is_the_fixed_point_of_value_iteration(world: World) -> None:
     rewards = world.step_reward + world.transition[:, :, -2:] @ world.outcome_rewards
@@ -176,6 +177,7 @@ def test_what_never_ends_has_no_value() -> None:
     assert small(transition=stays, discount=0.5, step_reward=1.0).value(WAIT) == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_clinics_are_drawn_from_their_seeds_alone() -> None:
     one, same, other = (clinic(seed, n_states=30) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.transition, same.transition)

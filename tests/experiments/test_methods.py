@@ -48,6 +48,7 @@ def learn(agent: TabularAgent) -> None:
         agent.observe_counts(counts, MDP.reward_table)
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_the_budget_is_kept_and_spent(method: Method) -> None:
     """The accountant holds it, all that is planned fits, and nothing more does."""

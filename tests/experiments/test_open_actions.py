@@ -47,7 +47,7 @@ WAYS: dict[str, tuple[Callable[[], Any], tuple[int, ...], int]] = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_left_open_is_free(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, batch, large = WAYS[way]

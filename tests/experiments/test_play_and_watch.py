@@ -90,6 +90,7 @@ def test_another_policy_than_was_made_is_refused(trained: Path) -> None:
     assert "none', which does not exist; train first, or name the folder" in said
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pygame")
 def test_an_episode_is_an_animation(trained: Path) -> None:
     said = run("watch", str(trained), "--seed", "1", "--fps", "10")

@@ -36,7 +36,7 @@ def test_what_is_no_guarantee_is_said() -> None:
         assert "too small" in guarantee(relation="paper-step")["caveats"][0]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "method",
     [
@@ -57,6 +57,7 @@ def test_a_budget_with_a_delta_is_spent_and_no_more(method: dict[str, Any]) -> N
     assert (said["order"], said["epsilon"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_renyi_budget_is_spent_and_reported_at_the_usual_delta() -> None:
     said = guarantee(epsilon=0.1, renyi_order=2.0, episodes=20)
     assert (said["order"], said["delta"]) == (2.0, 1e-5)

@@ -107,6 +107,7 @@ def test_users_are_a_preset(tmp_path: Path) -> None:
     assert preset("users").episodes == (100_000, 1_000_000)
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -50,6 +50,7 @@ def test_a_row_for_each_task_method_budget_and_run() -> None:
     assert results.query("task != 'RiverSwim6'")["half"].eq("judged").all()
 
 
+@pytest.mark.slow
 def test_the_best_policy_has_all_and_chance_nothing() -> None:
     """What is deployed is valued exactly. A mean of 30 runs, of which there are 12, is 5 of its
     standard errors off with probability 3e-5 (Student's t)."""
@@ -63,6 +64,7 @@ def test_the_best_policy_has_all_and_chance_nothing() -> None:
     assert results.groupby("agent")["learning"].sem().max() < 0.02  # that says something
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_the_rewards_that_a_sweep_finds() -> None:
     """The same jobs: as a sweep of the task's tables, and on the task's own scale."""
     task = benchmark("Garnet5x3-1")
@@ -145,6 +147,7 @@ def test_another_file_of_the_same_name_is_another_task(tmp_path: Path) -> None:
     assert {progress.already for progress in told} == {0}
 
 
+@pytest.mark.slow
 def test_users_are_private_as_a_whole() -> None:
     spec = small(tasks=("FrozenLake4x4",), epsilons=(1.0,), relation="replace-episode", runs=1)
     results = run(replace(spec, episodes=(20, 50)))

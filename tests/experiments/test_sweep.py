@@ -137,7 +137,7 @@ def spread() -> tuple[SweepSpec, SweepResult]:
     return spec, run_sweep(spec, backend="sequential")
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_change_nothing(spread, workers: int) -> None:
     spec, expected = spread
@@ -227,6 +227,7 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
     same(result, expected)
 
 
+@pytest.mark.slow
 def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
     def fails(todo, mdp, **options):
         if any(job.epsilon == 1.0 for job in todo.jobs):
@@ -257,6 +258,7 @@ def test_a_spec_is_plain_data(name: str) -> None:
     assert SweepSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
 
 
+@pytest.mark.slow
 @given(
     epsilons=st.lists(st.floats(1e-300, 1e300), min_size=1, unique=True),
     order=st.floats(1, 1e6, exclude_min=True),
@@ -301,7 +303,7 @@ def test_curves_add_up_to_the_totals() -> None:
         assert last == pytest.approx(result.results.loc[here, "regret"].mean())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("relation", ["replace-transition", "replace-step", "replace-episode"])
 @pytest.mark.parametrize("method", [NOISY, DIFFUSE, CONCENTRATED, WINDOWED], ids=lambda m: m.label)
 def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -> None:
@@ -324,6 +326,7 @@ def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -
         assert row["spent"] <= row["epsilon"] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_budget_for_rewards_beside_the_other_is_reported() -> None:
     method = Method(reward_epsilon=0.5)
     results = run_sweep(small(methods=(method,), renyi_order=2.0)).results
@@ -392,7 +395,7 @@ def test_reward_kept_with_a_draw_every_episode() -> None:
     assert shares[np.inf] >= 0.96
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "least"), [(0.01, 0.905), (0.1, 0.96), (1.0, 0.98)])
 def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
     """200 runs; measured 0.922, 0.971 and 0.988, with standard errors below 0.003.
@@ -465,7 +468,7 @@ def test_bad_methods(settings, message: str) -> None:
         Method(**settings)
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs(name: str) -> None:
     """At its smallest and its largest budget, which are the first and the last."""
@@ -536,6 +539,7 @@ def test_an_mdp_of_ones_own() -> None:
         run_sweep(small(), mine)
 
 
+@pytest.mark.slow
 def test_yardsticks_are_the_best_and_chance() -> None:
     methods = (Method(agent="oracle"), Method(agent="random"))
     results = run_sweep(small(methods=methods, episodes=300, runs=20)).results

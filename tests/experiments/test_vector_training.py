@@ -239,7 +239,7 @@ class Clockwork(gym.Env):
         return self.state, reward, False, False, {}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @each_mode
 @pytest.mark.parametrize("schedule", [Geometric(1.3), EveryEpisode()])
 def test_without_chance_all_ways_to_train_are_the_same(mode, schedule):
@@ -716,6 +716,7 @@ def test_same_randomness_same_run(mode, batch_shape):
     assert not records[0].equals(records[2])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", [Oracle, RandomPolicy])
 def test_yardsticks_play_on_vectors_too(kind):
     """300 episodes in each of 6 runs; the best policy's mean lies within 5 standard errors."""
@@ -727,6 +728,7 @@ def test_yardsticks_play_on_vectors_too(kind):
     assert (abs(reward.mean() - MDP.optimal_value()) < 5 * error) == (kind is Oracle)
 
 
+@pytest.mark.slow
 def test_learns():
     """As on the MDP itself: after 400 episodes the mean of 20 runs is near the optimum."""
     env = RiverSwimVectorEnv(20, n_states=4, horizon=6)

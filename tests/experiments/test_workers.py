@@ -183,7 +183,7 @@ def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
 
 
 # When its other jobs are cancelled, loky's thread may still look for one that is gone.
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("backend", ["sequential", "loky"])
 def test_an_error_names_the_job_and_is_not_tried_again(backend: str, tmp_path: Path) -> None:

@@ -340,6 +340,7 @@ def test_data_written_during_the_charge_are_released_as_they_were(valid: dict[st
     assert not wrong
 
 
+@pytest.mark.slow
 def test_every_release_states_what_was_charged(valid: dict[str, Valid]) -> None:
     stating, wrong = set(), []
     for name, call in each_release(valid):
@@ -433,6 +434,7 @@ NO_DATA = {"Oracle", "RandomPolicy"}  # agents that release nothing
 OTHERWISE = {"KeepsJournal", "SecretGenerator", "RdpAccountant", "PldAccountant"}  # tests/core
 
 
+@pytest.mark.slow
 def test_every_class_that_remembers_a_release_is_tried() -> None:
     """They know the process that they are of, or are samplers or agents."""
     of_one_process = {
@@ -595,6 +597,7 @@ def test_no_save_writes_over_a_ledger(valid: dict[str, Valid], tmp_path: Path) -
                 assert ledger.path.read_bytes() == before, name
 
 
+@pytest.mark.slow
 def test_nothing_is_read_beside_a_statement_about_another(
     valid: dict[str, Valid], tmp_path: Path
 ) -> None:
@@ -643,6 +646,7 @@ def pages_of(thing: Any, folder: Path) -> Iterator[dict[str, Any]]:
     yield from (json.loads(each.read_text()) for each in folder.glob("*.json"))
 
 
+@pytest.mark.slow
 def test_what_was_chosen_states_the_choice_or_nothing(
     valid: dict[str, Valid], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ WRITES = (
 )
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("write", WRITES)
 def test_nothing_is_written_outside(write: str, tmp_path: Path) -> None:
     own, out = tmp_path / "own", tmp_path / "out"

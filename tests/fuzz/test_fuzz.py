@@ -122,6 +122,7 @@ def test_no_message_quotes_what_may_hold_data(
     assert refused > 700
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("wrong", ["", "replace record", -0.0, ReplaceRecord], ids=repr)
 def test_a_relation_is_a_relation_in_every_public_call(
     valid: dict[str, calls.Valid], wrong: object
@@ -183,7 +184,7 @@ def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -
 PARSED = ("schema", "log_schema", "records", "logs", "models", "released", "policies", "specs")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", PARSED)
 def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The same generators, driven by hypothesis, which shrinks what it finds."""
@@ -255,6 +256,7 @@ def _leaves() -> None:
     raise ValueError("refused")
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("broken", "sort"),
     [

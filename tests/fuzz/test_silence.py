@@ -86,6 +86,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("settings", ["warn", "raise"])
 def test_no_number_of_a_record_is_told(name: str, settings: Any) -> None:

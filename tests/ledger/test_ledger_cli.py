@@ -134,6 +134,7 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     assert not Ledger("book.sqlite").is_there
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_data_that_change_while_they_are_read_cost_nothing(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +245,7 @@ def test_a_folder_in_which_nothing_can_be_made_is_refused(
     assert not Ledger("book.sqlite").is_there
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_commands_do_not_write_one_folder(
@@ -316,6 +317,7 @@ def test_of_three_processes_one_writes_a_folder(folder: Path, ledger_path: Path)
     assert sorted(path.name for path in Path("out").iterdir()) == COMMANDS["histogram"][1]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_over_the_budget_no_file_is_written(name: str, folder: Path, monkeypatch) -> None:
     assert run("ledger", "budget", "people", "--epsilon", 1.5, "--delta", 1e-5).exit_code == 0
@@ -550,6 +552,7 @@ def test_entries_are_written_no_more_private_than_they_are(folder: Path) -> None
     assert found == [0.123457, 0.123456, 0.765433, 0.765432]
 
 
+@pytest.mark.slow
 def test_persons_of_two_columns_need_two_budgets(folder: Path) -> None:
     """A patient has many visits: half the budget hid a patient, and half of it each visit."""
     save_visits()

@@ -92,6 +92,7 @@ def test_a_file_for_its_owner_alone(book: Ledger) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.slow
 def test_what_was_spent_is_there_in_another_process(book: Ledger) -> None:
     spend(book, 2)
     code = (
@@ -238,7 +239,7 @@ def test_a_newer_schema_is_refused(book: Ledger) -> None:
     refused(book, "must have schema 1, got 2")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("at", [0.05, 0.3, 0.5, 0.8])
 def test_damaged_pages_are_refused(book: Ledger, at: float) -> None:
     for i in range(40):

@@ -128,6 +128,7 @@ def test_rationals_of_very_many_digits_are_rounded_up(book: Ledger) -> None:
     assert found.denominator.bit_length() <= 4096 + 64
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     "costs",
     [
@@ -627,6 +628,7 @@ def test_spellings_of_a_name_share_one_budget(
     assert book.forget(other) == 2
 
 
+@pytest.mark.slow
 @given(st.text(max_size=12))
 def test_the_spelling_of_a_spelling_is_itself(name: str) -> None:
     known = one_spelling(name)

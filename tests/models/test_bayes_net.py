@@ -353,6 +353,7 @@ def test_networks_come_back_from_pickles_and_files(net, rng, tmp_path):
     assert BayesNet.load(tmp_path / "net.json").cost == fitted.cost
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -426,7 +427,7 @@ def spec(**changes):
     )
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("mechanism", ["auto", "dirichlet", "dkl", "gaussian", "laplace"])
 @pytest.mark.parametrize("target", [RenyiDP(5, 0.5), ApproxDP(1, 1e-5)])
 def test_a_fit_charges_what_it_spends_and_no_more_than_the_target(net, rng, mechanism, target):

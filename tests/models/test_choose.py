@@ -285,7 +285,7 @@ def _chosen_gradients(*, loaded: bool) -> PrivateLogisticRegression:
     return model
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("loaded", [False, True])
 def test_where_a_chosen_classifier_began_states_what_the_choice_cost(*, loaded: bool) -> None:
     """The naive Bayes classifier in it was released because of its scores as well."""
@@ -416,6 +416,7 @@ HOW: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("kind", [each for each in RELEASES if not each.startswith("Private")])
 def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
@@ -441,7 +442,7 @@ def test_what_was_chosen_is_not_saved_with_the_cost_of_a_trial(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("how", [each for each in HOW if each != "replaced"])
 @pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
 def test_the_file_of_a_chosen_classifier_states_the_selection(
@@ -481,7 +482,7 @@ def test_a_chosen_classifier_that_was_not_paid_for_is_not_saved(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("where", ["itself", "made in a thread", "pickled in a thread"])
 @pytest.mark.parametrize("kind", RELEASES)
 def test_what_leaves_a_trial_in_bytes_is_not_saved(kind: str, where: str, tmp_path: Path) -> None:
@@ -527,6 +528,7 @@ def test_what_leaves_a_trial_in_bytes_is_not_saved(kind: str, where: str, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("kind", ["histogram", "network", "PrivateNaiveBayes", "model"])
 def test_what_a_container_hides_from_the_collector_is_not_saved(kind: str, tmp_path: Path) -> None:
     """A column of objects of polars was not searched: of epsilon 1, files stated .43."""
@@ -540,6 +542,7 @@ def test_what_a_container_hides_from_the_collector_is_not_saved(kind: str, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_policy_of_an_agent_in_a_thread_of_a_trial_is_not_saved(tmp_path: Path) -> None:
     def made(**options: Any) -> Any:
         env = gym.make("Pendulum-v1")
@@ -576,6 +579,7 @@ def test_a_beginning_that_left_a_trial_in_bytes_is_in_no_file() -> None:
         gradients.to_dict()
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("kind", [each for each in RELEASES if each.startswith("Private")])
 def test_what_was_fitted_before_a_trial_is_saved_within_one_as_ever(
     kind: str, tmp_path: Path
@@ -606,7 +610,7 @@ class _Slot:
         self.model = model
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "held",
     [
@@ -716,6 +720,7 @@ def test_an_agent_of_a_trial_learns_no_more_after_it(tabular: bool) -> None:
             agent.learn(6)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("held", ["environment", "environment of numbers", "training"])
 def test_what_is_in_an_object_of_privrl_is_not_saved(held: str, tmp_path: Path) -> None:
     """An environment was marked, and not the model in it; nor the policy of a run."""
@@ -768,7 +773,7 @@ def test_what_a_chosen_file_holds_is_read_with_all_of_it(kind: Any) -> None:
     assert loaded.guarantee == best.result.guarantee
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression])
 def test_an_interrupted_fit_knows_which_trial_paid_for_it(kind: Any) -> None:
     """At each of its last lines: its file stated what the fit alone had cost."""
@@ -873,7 +878,7 @@ def test_a_second_fit_of_the_same_cost_is_not_paid_for_by_the_first(kind: Any) -
     assert paid.total_cost_ == paid.cost_
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("kind", [*RELEASES, "a closure"])
 def test_a_candidate_returns_no_release_of_another_trial(kind: str) -> None:
     """The last one's score was returned with it, and only its file was refused."""
@@ -889,7 +894,7 @@ def test_a_candidate_returns_no_release_of_another_trial(kind: str) -> None:
     assert len(kept) == 2
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("held", ["itself", "pipeline", "copied", "in threads"])
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_a_classifier_that_all_trials_share_is_not_fitted_again(kind: Any, held: str) -> None:

@@ -57,7 +57,7 @@ def fitted(model: Any) -> Any:
     return getattr(model, "classifier_", model)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @LEAKS
 @CLONES
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_scikit_learn_s_checks(kind: Any, more: Any, expected: Any) -> None:
     assert len(results) > 50
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("columns", [1, 4])
 def test_bounds_are_a_schema_of_equal_bins(kind: Any, columns: int) -> None:
@@ -95,6 +95,7 @@ def test_bounds_are_a_schema_of_equal_bins(kind: Any, columns: int) -> None:
     assert named.feature_names_in_.tolist() == [*"abcd"[:columns]]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_of_bounds_is_saved_with_its_public_domain(kind: Any, tmp_path: Any) -> None:
     X, y = records()
@@ -184,7 +185,7 @@ def check_has_a_caveat(model: Any, tmp_path: Path) -> None:
         assert not each.to_dict()["shareable"]
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @CLONES
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_what_a_search_chose_is_not_shareable(kind: Any, tmp_path: Path) -> None
     assert own.to_dict()["shareable"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @CLONES
 @pytest.mark.parametrize("routing", [False, True])
 def test_what_is_fitted_to_repeated_records_is_not_shareable(routing: bool, tmp_path: Path) -> None:
@@ -249,6 +250,7 @@ def test_a_clone_of_learned_classes_keeps_both(tmp_path: Path) -> None:
         assert each.guarantee["caveats"]
 
 
+@pytest.mark.slow
 @CLONES
 def test_a_clone_that_a_trial_fitted_has_a_caveat_in_its_file(tmp_path: Path) -> None:
     X, y = records(300, 2)
@@ -375,6 +377,7 @@ def test_no_error_of_a_score_shows_a_class(kind: Any) -> None:
     assert stop.value.__context__ is None
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("kind", KINDS)
 def test_classes_are_never_learned_without_a_warning(kind: Any) -> None:
     X, y = records()
@@ -420,7 +423,7 @@ def test_classes_that_cannot_be_learned_are_refused(kind: Any, y: Any) -> None:
         kind(bounds=(0, 1), epsilon=1).fit(records()[0], y)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "target", [ApproxDP(1, 1e-6), RenyiDP(3, 0.5), ZeroConcentratedDP(0.1), PureDP(1.0)], ids=str
@@ -494,6 +497,7 @@ def test_logistic_regression_begins_with_classes_of_its_own_records() -> None:
         PrivateLogisticRegression(**common).fit(X, y + 1, naive_bayes=begun)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_order_of_given_classes_changes_nothing_but_the_file(kind: Any) -> None:
     X, y = records()

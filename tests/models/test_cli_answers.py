@@ -58,6 +58,7 @@ def strict(text: str) -> dict:
     return found
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("line", "entries"),
     [

@@ -482,7 +482,7 @@ def test_more_synthetic_records_than_memory_holds_cost_nothing(tmp_path, ledger_
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("command", ["histogram --column age", "naive-bayes --target-column rich",
                                      "classify --target-column rich"])  # fmt: skip
 @pytest.mark.parametrize(

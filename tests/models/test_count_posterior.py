@@ -51,7 +51,7 @@ def test_levels_are_not_told_apart_by_noise_or_chance(kind, size: float) -> None
     assert (gaps <= np.maximum(0.7 * blur, 0.06) + 1e-9)[near].all()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("noise", "z"),
     [
@@ -247,7 +247,7 @@ SHAPES = {  # expected counts, scale of the noise, how much nearer to the truth 
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_fits_beats_all_histograms_alike(shape: str) -> None:
     """Absolute errors over 4 releases, against the mean over all histograms as equally likely.

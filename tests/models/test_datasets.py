@@ -115,7 +115,7 @@ def test_shape_classes_and_schema(name: str) -> None:
     np.testing.assert_array_equal(again, codes)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @needs_collection
 @pytest.mark.parametrize(
     ("name", "others"),

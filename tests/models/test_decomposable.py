@@ -138,6 +138,7 @@ def test_a_fit_never_ends_above_its_start():
 # What one record moves, and what is released
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("shape", [(2, 2), (2, 3)])
 @pytest.mark.parametrize(("score", "least"), [(distance, 0.9), (information, 0.2)])
 def test_a_replaced_record_moves_the_score_by_what_is_paid_for_and_no_more(score, least, shape):
@@ -201,6 +202,7 @@ def test_the_pair_that_is_off_is_chosen_and_fitted():
         ]
 
 
+@pytest.mark.slow
 def test_of_three_pairs_that_are_counted_only_the_related_ones_make_edges():
     """In each of 5 runs: the other two are within two deviations of chance, once in 25 not."""
     kept = []

@@ -22,6 +22,7 @@ def cut(table=None, bounds=BOUNDS, target=None, seed=0, **more):
     return discretise(table, bounds, target=target, rng=np.random.default_rng(seed), **more)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 1e6])
 def test_bins_hold_about_equally_many_records(epsilon):
     """Of 20,000 records in 10 bins: 2000 each, within the grid's steps and the noise."""
@@ -47,6 +48,7 @@ def test_one_value_leaves_few_bins():
     assert 2 <= bins.size <= 3
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_the_target_covers_all_columns(target):
     accountant = RdpAccountant(budget=target)

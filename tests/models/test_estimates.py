@@ -94,7 +94,7 @@ def slow_rows(table, totals, prior):
     return np.tensordot(weights / weights.sum(), means, 1)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("deviation", [1.0, 12.0])
 def test_one_row_by_brute_force(mechanism, deviation):

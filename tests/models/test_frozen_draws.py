@@ -115,7 +115,7 @@ REPLACED = [naive_bayes, bayes_net, quantile_bins, histogram_of_bins, a_draw]
 COUNTED = [private_size, private_size_with_a_guess]
 
 
-@pytest.mark.few(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*REPLACED, *COUNTED], ids=lambda each: each.__name__)
 @examples
 @given(data=st.data())
@@ -154,7 +154,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*COMMANDS, "add-remove"])
 def test_commands(command, tmp_path: Path, monkeypatch, ledger_path: Path):
     """What is printed and written, for records of every kind that a file can have."""

@@ -76,6 +76,7 @@ def test_no_pair_of_records_is_farther_apart(block: int) -> None:
         assert _farthest(world.parts()) <= world.change, seed
 
 
+@pytest.mark.slow
 def test_the_bound_is_nearly_met() -> None:
     """Of 300 worlds, half are within an eighth of it and some within a thousandth.
 
@@ -101,6 +102,7 @@ def test_at_no_weights_it_is_known() -> None:
         assert change >= math.sqrt(by_class)
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_released_changes_by_no_more_than_the_relation_says(seed: int) -> None:
     """Rounded sums, over all pairs: √2, as of a record replaced in a table of counts."""

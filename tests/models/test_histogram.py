@@ -185,6 +185,7 @@ def test_bad_categories_are_refused(categories) -> None:
         value_counts(["a"], categories, target=TARGET, rng=rng())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_over_budget_nothing_is_drawn(mechanism: str) -> None:
     generator = rng()
@@ -213,6 +214,7 @@ def test_what_is_spent_is_about_the_relation_that_was_asked_for(mechanism: str) 
     assert 0.495 < float(released.cost.rdp(2.0)) <= 0.5
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.5)], ids=repr)
 @pytest.mark.parametrize("mechanism", ["auto", *ALL])
 def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
@@ -238,6 +240,7 @@ def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
         np.testing.assert_array_equal(released.probabilities, expected / expected.sum())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", NOISES)
 def test_noise_has_the_law_that_is_paid_for(mechanism: str) -> None:
     """10,000 differences from true counts; false alarm 1e-6; noise 20 % smaller must be caught."""
@@ -459,7 +462,7 @@ def simulated(mechanism, n: int, d: int, runs: int) -> dict[str, float]:
     return {name: float(loss(p, q).mean()) for name, loss in LOSSES.items()}
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "n", "d"),
     [
@@ -636,6 +639,7 @@ def test_an_estimate_far_from_the_noise_is_in_its_interval() -> None:
     assert (ends <= 1000).all()
 
 
+@pytest.mark.slow
 def test_credible_intervals_are_of_what_is_left_and_of_noise_alone() -> None:
     """Most cells are empty: a fifth of the guaranteed length; of a draw there are none."""
     values = np.repeat(np.arange(200) + 0.5, np.where(np.arange(200) == 3, 5000, 0))
@@ -795,6 +799,7 @@ def test_where_only_a_norm_is_known_the_number_of_records_is_private() -> None:
         assert each.n_records != n
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("relation", [None, AddRemoveRecord()], ids=str)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:

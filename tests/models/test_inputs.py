@@ -186,6 +186,7 @@ def test_a_release_whose_others_dominate_says_so() -> None:
             fits(column, ["cook", "clerk"] * 2, ApproxDP(0.01, 1e-5))
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("column", "entry", "message"),
     [

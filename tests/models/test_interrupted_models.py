@@ -86,6 +86,7 @@ FITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("fit", FITS)
 def test_no_setting_of_numpy_ends_a_fit_after_the_charge(fit: Fit) -> None:
     """What was released was lost if an estimate of it had a density of 0."""
@@ -158,7 +159,7 @@ def interrupt_everywhere(fit: Fit, every: int) -> None:
         interrupted(fit, Interrupter(at, each=False))
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", FITS[:3])
 def test_an_interrupt_at_every_fifth_line_of_a_fit(fit: Fit) -> None:
     interrupt_everywhere(fit, 5)

@@ -64,7 +64,7 @@ def test_value_counts() -> None:
         np.testing.assert_allclose(each[list(LABELS)], counts[0], atol=0.005)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(12)
 @pytest.mark.needs("networkx", "opt_einsum")
 @pytest.mark.usefixtures("_no_noise")
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)

@@ -59,6 +59,7 @@ def loss(model, X, y):
     return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", [TARGET, RenyiDP(5, 1.0)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(target):
     accountant = RdpAccountant(orders=[2, 5, 30])
@@ -72,6 +73,7 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
         assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sloped", [False, True])
 def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch, sloped):
     """Precisions add up: of every table and every gradient."""
@@ -104,6 +106,7 @@ def ordered(epsilon, seed=0, **domain):
     return PrivateLogisticRegression(classes=[0, 1], target=target, random_state=seed, **domain)
 
 
+@pytest.mark.slow
 def test_the_order_of_bins_is_used():
     """The same records by numbers of cells, which have no order, are predicted worse."""
     losses = []
@@ -119,7 +122,7 @@ def test_the_order_of_bins_is_used():
     assert ours < 0.9 * theirs, losses
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("epsilon", "last"),
     [
@@ -287,7 +290,7 @@ def test_it_begins_with_a_classifier_that_was_paid_for():
     assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["the fit", "its charge"])
 def test_a_beginning_that_is_fitted_again_changes_no_statement(after, tmp_path):
     """Its file stated epsilon 0.10, although both fits together had cost 10.0."""
@@ -379,6 +382,7 @@ def test_a_file_states_the_cost_of_both_models_in_it(tmp_path):
             PrivateLogisticRegression.from_dict(said)
 
 
+@pytest.mark.slow
 def test_a_file_of_the_first_format_counts_as_two_releases():
     said = made().fit(*records()).to_dict()
     del said["guarantee"], said["spent"]["begun_before"]
@@ -435,6 +439,7 @@ def test_it_is_for_one_relation_and_says_so():
     np.testing.assert_array_equal(accountant.rdp, before)
 
 
+@pytest.mark.slow
 def test_what_is_no_naive_bayes_to_begin_with_is_refused():
     printed = PrintedNaiveBayes(SIZES, classes=[0, 1], target=TARGET, mechanism="dkl")
     with pytest.raises(ValueError, match="must not be what the paper prints"):
@@ -626,6 +631,7 @@ def test_seeds():
     assert not np.allclose(secret[0].weights_[0], secret[1].weights_[0])
 
 
+@pytest.mark.slow
 def test_a_failed_fit_leaves_everything_as_it_was(monkeypatch):
     model = made().fit(*records())
     before = model.to_dict()
@@ -670,6 +676,7 @@ def test_bad_parameters(change, message):
             model.fit(*records(50))
 
 
+@pytest.mark.slow
 def test_a_saved_classifier_is_the_same(tmp_path):
     schema = Schema(
         {
@@ -711,7 +718,7 @@ def _changed(data, path, value):
     return data
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -763,6 +770,7 @@ def test_there_is_no_partial_fit_and_copies_are_not_fitted():
 # The choice ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_choice_is_by_public_facts_alone():
     X, y = records(2000)
     other = np.zeros_like(X), np.zeros_like(y)
@@ -781,6 +789,7 @@ def test_the_choice_is_by_public_facts_alone():
             )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("model", ["naive-bayes", "logistic-regression"])
 def test_a_named_model_is_what_it_is_by_itself(model):
     X, y = records(500)
@@ -798,7 +807,7 @@ def test_an_unknown_model_is_refused():
         PrivateClassifier(SIZES, classes=[0, 1], target=TARGET, model="best").fit(*records(50))
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [[0.0, -45.6], [0.0, -800.0]])
 def test_one_can_begin_with_a_class_that_is_nearly_sure(prior):
     """Its frequency rounds to 1, and the loss does not bend."""

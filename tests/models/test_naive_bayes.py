@@ -96,7 +96,7 @@ def test_exact_counts_give_scikit_learn_s_model(alpha):
     assert isinstance(ours.cost_, NoPrivacy)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
@@ -115,6 +115,7 @@ def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
     np.testing.assert_allclose(accountant.rdp, 2 * model.cost_.rdp(accountant.orders))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_over_budget_nothing_is_learned(mechanism):
     poor = RdpAccountant(budget=RenyiDP(5, 0.1))
@@ -393,6 +394,7 @@ def test_auto_is_the_best_of_all_where_features_depend_on_each_other(epsilon):
     assert auto < 1.02 * np.log(2)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_smallest_budget_is_no_worse_than_a_guess_under_auto_and_no_error_elsewhere(mechanism):
     X, y = records(n=200)
@@ -422,6 +424,7 @@ def _captured(monkeypatch, model, X, y):
     return [table for table, _ in seen], model.mechanism_
 
 
+@pytest.mark.slow
 def test_a_replaced_record_changes_every_table_as_paid_for(monkeypatch):
     """All neighbours of a data set of three records, by brute force.
 
@@ -498,7 +501,7 @@ def test_there_is_no_partial_fit():
         model.partial_fit(*records())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_each_fit_of_a_clone_says_that_it_costs(kind):
     X, y = records(200)
@@ -589,7 +592,7 @@ def binary_auc(scores, is_positive):
     return (above.mean() + 1) / 2
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("classes", ORDERS, ids=repr)
 def test_classes_in_every_order(classes):
     """The same model, whichever is stated first; and what scores it agrees with all pairs."""
@@ -612,7 +615,7 @@ def test_classes_in_every_order(classes):
     np.testing.assert_array_equal(again.classes_, model.classes_)
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [each for each in ORDERS if len(each) == 2], ids=repr)
 def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
     X, y = labelled(classes)
@@ -640,6 +643,7 @@ def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
     assert recall(cut, other_X, other_y) > 0.9 > recall(model, other_X, other_y)
 
 
+@pytest.mark.few(9)
 @CLONES
 @pytest.mark.parametrize("classes", [("no", "yes"), ("yes", "no"), (1, 0)], ids=repr)
 def test_a_grid_search_prefers_the_larger_budget(classes):

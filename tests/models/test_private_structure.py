@@ -138,6 +138,7 @@ def test_the_gain_is_the_best_there_is_within_the_bound():
     assert (h @ counts[0]).max() <= bounded_gain(counts, p) + 1e-9
 
 
+@pytest.mark.slow
 def test_the_gain_is_the_least_value_of_the_dual():
     """Whose multiplier SciPy looks for in each row, of tables with many and with few records."""
 
@@ -210,7 +211,7 @@ def test_pairs_alone_cost_what_was_charged():
     assert BayesNet.from_dict(net.to_dict()).cost == net.cost
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [RenyiDP(5, 1), TARGET])
 @pytest.mark.parametrize("n", [900, 4000])
 def test_however_rounds_end_the_cost_is_the_same(target, n, monkeypatch):
@@ -343,7 +344,7 @@ def test_replayed_with_another_record(n, to, target):
     assert fit(data).choice is not None
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "target"), [(900, TARGET), (4000, TARGET)])
 def test_replayed_where_rounds_end_early(n, target):
     """Columns that tell nothing of each other; one record becomes another, twice."""
@@ -365,6 +366,7 @@ def test_replayed_where_rounds_end_early(n, target):
         assert result.releases == 4 + (3 + 4 if n_parents else 0) + 2 + 4
 
 
+@pytest.mark.slow
 def test_replay_sees_scores_that_move_by_more(monkeypatch):
     monkeypatch.setattr(choice, "GRAIN", GRAIN / 400)
     data = records(800, np.random.default_rng(2))

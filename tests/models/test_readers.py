@@ -193,7 +193,7 @@ def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, c
         np.testing.assert_array_equal(np.delete(cells, i), np.delete(others, i))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -300,6 +300,7 @@ def fitted_by():
     return PrivateNaiveBayes([2], classes=["a", "b"], epsilon=1).fit([[0], [1]], ["a", "b"])
 
 
+@pytest.mark.few(9)
 @pytest.mark.needs("pyarrow")
 @pytest.mark.filterwarnings("ignore::privrl.models.classifiers.ClassesLeakWarning")
 @pytest.mark.parametrize("container", NO_UTF8)
@@ -421,7 +422,7 @@ def test_tables(schema, container, case):
         compare(lambda X: counted(X, schema), make, case, allowed)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("schema", "known", "allowed"),
     [
@@ -444,6 +445,7 @@ def test_tables_without_names(schema, known, allowed, container, data):
     compare(lambda X: fitted(X, y, schema), TABLES[container], (rows, i, other), [allowed])
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=50)
 @given(case=tables(), other=st.one_of(ANY, st.lists(ANY, max_size=8)))
 def test_a_record_that_is_no_row_is_refused_in_the_same_words(case, other):

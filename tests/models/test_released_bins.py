@@ -64,6 +64,7 @@ def stated(schema):
     ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("target", "amounts"),
     [
@@ -85,12 +86,14 @@ def test_bins_keep_what_all_of_them_cost(people, target, amounts):
     assert data == pytest.approx(amounts, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_releases_of_equal_cost_are_told_apart(people):
     first, second = cut(people)["age"].released, cut(people)["age"].released
     assert first != second
     assert replace(first, id=second.id) == second
 
 
+@pytest.mark.slow
 def test_one_seed_makes_equal_bins_and_other_bins_differ(people):
     assert cut(people, rng=1) == cut(people, rng=1)
     assert cut(people, rng=1)["age"].released.id != cut(people, "pay", rng=1)["pay"].released.id
@@ -114,6 +117,7 @@ def test_copies_and_files_of_bins_and_schemas_keep_it(schema, ending, tmp_path):
     assert Schema.load(path).columns["age"] == bins
 
 
+@pytest.mark.slow
 def test_hand_written_bins_and_guarantees_are_as_before(people, tmp_path):
     schema = Schema({"age": Bins.even(0, 100, 4), "ill": Categories(("no", "yes"))})
     assert schema.to_dict()["columns"]["age"] == {"edges": [0, 25, 50, 75, 100], "missing": False}
@@ -125,7 +129,7 @@ def test_hand_written_bins_and_guarantees_are_as_before(people, tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_classifiers_state_it(kind, people, schema, tmp_path):
     model = fitted(kind, people, schema)
@@ -217,6 +221,7 @@ def test_networks_keep_it(people, schema):
         assert each.schema.columns["age"].released == schema.columns["age"].released
 
 
+@pytest.mark.slow
 def test_a_seed_of_the_bins_is_a_seed_of_the_model(people):
     """Whoever knows it can undo a part of the noise."""
     bins = cut(people, rng=0)
@@ -245,7 +250,7 @@ def test_bins_are_not_chosen_in_a_trial(people):
         select_private({"it": candidate}, target=TARGET, trials=1)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", ["naive Bayes", "logistic regression", "histogram", "network"])
 @pytest.mark.parametrize("other", ["released", "public"])
 def test_candidates_have_the_same_bins(kind, other, people):
@@ -352,7 +357,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_state_it(command, folder, schema):

@@ -68,6 +68,7 @@ def crowd(frame: pd.DataFrame) -> Any:
     return ages(frame.iloc[: 200 + 100 * int(frame["age"].iloc[0])], relation=AddRemoveRecord())
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("make", [naive_bayes, bayes_net, bins, ages, many_ages, kinds, crowd])
 def test_models_are_functions_of_what_was_released(
     make: Callable[[pd.DataFrame], Any], monkeypatch: pytest.MonkeyPatch

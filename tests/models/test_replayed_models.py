@@ -316,7 +316,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(12)
+@pytest.mark.slow
 @settings(OPTIONS, max_examples=3)
 @given(lines=st.lists(LINE, min_size=2, max_size=8), data=st.data())
 @pytest.mark.parametrize("command", COMMANDS)
@@ -352,7 +352,7 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
 # The papers' experiments ----------------------------------------------------------------------
 
 
-@pytest.mark.few(18)
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", sorted({*MECHANISMS["naive Bayes"], *MECHANISMS["network"]}))
 def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(

@@ -93,6 +93,7 @@ def test_an_array_has_the_columns_of_the_schema_in_order() -> None:
         SMALL.encode(array.tolist())
 
 
+@pytest.mark.slow
 @given(bins(), st.lists(st.floats(allow_nan=False), max_size=20))
 def test_bins_against_pandas_cut(column: Bins, numbers: list[float]) -> None:
     codes = column.encode(pd.Series(numbers, dtype=float))
@@ -423,6 +424,7 @@ def test_messages_name_the_column_and_show_nothing_of_the_data(column, entries, 
     assert error.value.__context__ is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(TEXTS, st.none())),
     st.lists(st.one_of(st.floats(), st.none())),

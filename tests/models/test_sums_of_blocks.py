@@ -77,6 +77,7 @@ def test_sums_are_chosen_by_public_facts() -> None:
         choose_mechanism(TARGET, n_records=9, n_cells=39, mechanism="blocks")
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     "relation",
     [
@@ -109,6 +110,7 @@ def test_one_record_moves_at_most_two_cells_and_two_blocks(cells: int) -> None:
             assert sorted(table[table != 0]) in ([], [-1, 1])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.5)], ids=repr)
 @pytest.mark.parametrize(
     "relation", [ReplaceRecord(), Relation("two at once", {"counts": [(2, -2)]})], ids=str
@@ -323,7 +325,7 @@ def test_intervals_of_the_noise_hold_counts_whatever_they_are() -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.01)], ids=repr)
 def test_saved_and_loaded(target, tmp_path) -> None:
     found = faint(target=target, mechanism="blocks")

@@ -28,7 +28,7 @@ def calibrated(name="auto", target=TARGETS[0], **more):
     return TablesMechanism.calibrated(target, shapes=SHAPES, n_records=1000, mechanism=name, **more)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(24)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("name", [*NAMES, "auto"])
 @pytest.mark.parametrize("shares", [None, [1.0, 2.0, 5.0]], ids=["equal", "uneven"])
@@ -170,6 +170,7 @@ def test_shares_with_the_least_variance():
     np.testing.assert_allclose(least_noise_shares(SHAPES), best, rtol=1e-4)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*NAMES, "none"])
 def test_released_tables_have_the_declared_shapes(name):
     mechanism = calibrated(name)
@@ -214,6 +215,7 @@ def test_is_immutable_data():
     assert hash(mechanism) == hash(copy.deepcopy(mechanism))
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_release_and_data_are_left_alone(name):
     before = [table.copy() for table in DATA]
@@ -234,6 +236,7 @@ def test_a_text_is_no_generator():
     assert accountant.relation is None
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", NAMES)
 def test_over_budget_nothing_is_drawn_or_spent(name):
     rng = np.random.default_rng(0)
@@ -251,7 +254,7 @@ def _spoiled(value):
     return tables
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(30)
 @pytest.mark.parametrize("name", [*NAMES, "none"])
 @pytest.mark.parametrize(
     "data",
@@ -318,7 +321,7 @@ def test_other_relations():
     assert 3 * float(one.rdp(5.0)) == pytest.approx(0.1, rel=1e-9)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "paid for one table"])
 def test_audit_of_two_tables(name, broken):

@@ -27,7 +27,7 @@ def log_of(n_persons: int, paid: float = 0.0, **more: object) -> Log:
     return read_log(frame, LogSchema(**SCHEMA | more))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("paid", [0.0, 1.0])
 @pytest.mark.parametrize("n_persons", [0, 1, 2000])
 @pytest.mark.parametrize("more", [{}, OUTCOME], ids=["cut off", "outcomes"])

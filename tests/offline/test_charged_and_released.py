@@ -360,7 +360,7 @@ FITS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 def test_an_interrupt_after_the_charge_says_what_is_spent(
@@ -385,6 +385,7 @@ def test_an_interrupt_after_the_charge_says_what_is_spent(
     assert told
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("cost", [LOUD, NORMAL], ids=["sums", "norms"])
 def test_an_interrupted_table_is_not_paid_for_twice(cost: Any) -> None:
     """Wherever it stops, all tables together get one budget of each person at most."""
@@ -421,6 +422,7 @@ def in_parts(log: Log) -> PartitionedLog:
     return PartitionedLog(**public, client=client, parts=parts)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("asks", ["updates", "votes"])
 def test_threads_get_one_budget_together(partitioned: bool, asks: str) -> None:
@@ -484,6 +486,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_the_unit_is_what_the_column_says(folder: Path, command: str) -> None:
     result = run(command, *FIT, "--person", "visit", "--out", "out")
@@ -508,6 +511,7 @@ def test_the_unit_goes_with_the_log() -> None:
     assert unit_in_words(odd.space.unit) == "'a\\nb': all episodes"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("release", "more", "kind"),
     [
@@ -557,7 +561,7 @@ def test_a_made_up_log_is_of_its_schemas_unit() -> None:
     assert str(policy.cost.relation) == "add or remove one person (patient)"
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_what_stops_a_command_after_the_charge_says_so(

@@ -249,7 +249,7 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     assert len(found) == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.needs("pyarrow", "cloudpickle")
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_what_workers_have_is_what_is_charged(
@@ -315,6 +315,7 @@ def test_the_command_in_release_json_repeats_the_run(command: str, folder: Path)
     assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_public_of_actions_comes_from_files(folder: Path) -> None:
     """Of numbers, or of truth values, in each kind of file."""
     allowed = np.array([[1, 1, 0]] * 5 + [[0, 1, 0]])
@@ -352,6 +353,7 @@ def test_a_schema_of_another_kind_is_refused_without_advice(folder: Path) -> Non
     assert "Left out" not in said(result)
 
 
+@pytest.mark.slow
 def test_persons_of_another_column(folder: Path) -> None:
     frame = visits(5000).rename(columns={"patient": "id"})
     frame.assign(patient="one").to_csv("both.csv", index=False)
@@ -415,6 +417,7 @@ def test_a_person_changes_nothing_but_what_was_paid_for(
     assert not found.violated, found.findings
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_a_log_of_nobody_looks_like_others(command: str, folder: Path, ledger_path: Path) -> None:
     """Neither how many persons and rows there are is told, nor that there is none."""
@@ -518,7 +521,7 @@ def needed(arguments: list[str]) -> Any:
     return pytest.mark.needs("pyarrow") if "broken.parquet" in arguments else ()
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(36)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -699,6 +702,7 @@ def test_what_is_no_policy_is_refused(
     assert message in str(found.value)
 
 
+@pytest.mark.slow
 def test_programs_are_told_in_json(folder: Path) -> None:
     for verb, entries in (
         ("fit-model", {"states", "actions", "persons", "outcomes", "guarantee", "ledger"}),

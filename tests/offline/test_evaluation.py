@@ -234,7 +234,7 @@ def test_bounds_by_hand_where_weights_are_cut(episodes):
     assert found.upper == 1.0  # 40 lost in all is not surely more than none
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("discount", [1.0, 0.8])
 @pytest.mark.parametrize("action", [POLICY, np.array([1, -1, 0]), np.array([-1, -1, -1])])
 def test_weighing_all_steps_has_the_value_as_its_mean(discount, action):
@@ -484,7 +484,7 @@ SETTINGS = {
 GRAIN = 1e-5  # amounts are rounded to grains
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(36)
 @pytest.mark.parametrize("frozen", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("name", SETTINGS)

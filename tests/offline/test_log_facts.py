@@ -54,6 +54,7 @@ def test_without_privacy_they_are_the_means() -> None:
     np.testing.assert_allclose(values(found), values(wanted), rtol=1e-12)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_with_little_noise_they_are_near(gaussian: bool) -> None:
     """With 2000 persons noise on a mean has a deviation of 0.02 or less; seven of them."""

@@ -83,7 +83,7 @@ def persons_in(log: Log) -> list[bytes]:
     return sorted(persons)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("n_files", [1, 2, 7])
 def test_parts_have_all_persons_each_with_all_rows(n_files: int, read: Any) -> None:
     whole, parted = read(300, n_files)
@@ -174,6 +174,7 @@ def test_without_privacy_there_may_be_nothing_to_learn_from(tmp_path: Path) -> N
     assert found.kind == "behaviour"
 
 
+@pytest.mark.slow
 def test_what_is_public_of_it_is_all_that_it_shows(read: Any) -> None:
     for log in read():
         shown = repr(log)
@@ -234,6 +235,7 @@ class InNoHurry:
         return Later(function, given)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_part_is_told_where_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,7 +292,7 @@ def test_workers_with_other_files_are_refused(kind: str, tmp_path: Path) -> None
     read(ElsewhereBehind(folder, other))
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cells", "numbers", "records"])
 def test_files_that_changed_are_not_read_again(kind: str, tmp_path: Path) -> None:
     """The ledger was charged for what they had been."""

@@ -128,7 +128,7 @@ def moved(one: list[Array], other: list[Array], cost: Any) -> Fraction:
     return sum((abs(Fraction(float(c))) ** power for c in changes), Fraction(0))
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("say", [0.0, -0.6, 3.0])
 def test_a_person_changes_all_tables_by_one_budget(cost: Any, say: float) -> None:
@@ -163,7 +163,7 @@ def test_without_budgets_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch
     assert moved(adaptive(there, LAPLACE, 0.0), adaptive(gone, LAPLACE, 0.0), LAPLACE) > 1.3
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @both
 @given(data=st.data())
 def test_budgets(cost: Any, data: st.DataObject) -> None:
@@ -293,7 +293,7 @@ def test_a_grain_is_a_grain_beside_what_is_known(monkeypatch: pytest.MonkeyPatch
 # The law of what leaves -------------------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("scale", [0.5, 1.0, 300.0])
 @pytest.mark.parametrize(("cost", "law"), [(LAPLACE, stats.laplace), (GAUSSIAN, stats.norm)])
 def test_law_of_tables(cost: Any, law: Any, scale: float) -> None:
@@ -450,7 +450,7 @@ def logs_of_chances(k: int) -> dict[tuple[int, ...], Array]:
     }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_a_vote_hides_a_change_by_its_sum(k: int) -> None:
     """Of any number of scores at once, with ties; by half of it would not do."""

@@ -123,6 +123,7 @@ def test_unknown_actions_are_shown_by_the_log() -> None:
         np.testing.assert_array_equal(found.action, BEST)
 
 
+@pytest.mark.slow
 def test_only_admissible_actions_are_chosen() -> None:
     admissible = np.array([[False, True], [True, False], [True, True]])
     for epsilon, discount in product((None, 0.05, 0.3, 5.0), (1.0, 0.9)):
@@ -157,6 +158,7 @@ def test_unequal_chances_do_not_favour_what_is_done_often() -> None:
         np.testing.assert_array_equal(first(found), 0)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("epsilon", [None, 30.0])
 def test_rewards_of_steps_without_outcomes(epsilon: float | None) -> None:
     """Several episodes a person, all cut off."""
@@ -218,6 +220,7 @@ def test_same_seed_same_policy(epsilon: float) -> None:
     assert same(one, other)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("epsilon", [None, 0.05, 1.0, 30.0])
 def test_the_order_of_persons_does_not_matter(epsilon: float | None) -> None:
     """Sums are exact, so that all is the same even with noise; without privacy nearly."""

@@ -54,7 +54,7 @@ def near_expert(random: float) -> tuple[World, Array, Log]:
     return world, chances, simulate_log(world, chances, 20_000, np.random.default_rng(1))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("random", [0.05, 0.15, 0.5])
 @pytest.mark.parametrize("epsilon", [None, 10.0, 1.0, 0.1])
 def test_facts_only_help_and_nothing_is_worse_than_the_behaviour(
@@ -211,7 +211,7 @@ def test_returns_ahead() -> None:
     assert not returns_ahead(log_of([]), 0.9).size
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [False, True])
 def test_nothing_is_found_of_popular_policies(known: bool) -> None:
     """One person of any kind less: all that was asked of the others stays."""

@@ -93,7 +93,7 @@ def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool)
         assert result.releases >= 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("epsilon", "n_persons", "kind", "releases"),
     [
@@ -172,6 +172,7 @@ def test_an_exact_fact_is_seen_to_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(fit(20.0))
 
 
+@pytest.mark.slow
 def test_a_stream_without_budgets_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     whole: Any = persons.pay
 
@@ -213,7 +214,7 @@ def test_amounts_that_depend_on_who_else_is_there_are_seen() -> None:
     assert any("more than its cost covers" in each for each in findings)
 
 
-@pytest.mark.few(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [{"epsilon": 0.5}, {"epsilon": 2.0, "delta": 1e-6}, {"epsilon": 1.0, "order": 2.0},

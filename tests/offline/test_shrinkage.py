@@ -77,6 +77,7 @@ def test_effects_do_not_depend_on_the_means_of_states() -> None:
     np.testing.assert_allclose(found, moved, atol=1e-12)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("prior", [1e-3, 1.0, 30.0])
 def test_expected(prior: float) -> None:
     """Against the posterior mean by quadrature."""

@@ -336,6 +336,7 @@ def run(*more: object) -> Any:
     return RUNNER.invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_table_that_may_be_shared(folder: Path) -> None:
     result = run("--out", "model", "--synthetic", 300)
     assert result.exit_code == 0, result.output
@@ -400,6 +401,7 @@ def test_rows_of_a_log_are_written_as_they_are() -> None:
     assert same(read_log(table_of(log, SCHEMA), SCHEMA), log)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("error", [OSError("no space"), MemoryError(), KeyboardInterrupt()])
 def test_a_model_that_was_paid_for_is_saved_if_persons_cannot_be(
     error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -113,6 +113,7 @@ def test_the_policy_of_a_page_stops_a_script_that_got_in(
     assert browser.title == "run"  # so it would be seen
 
 
+@pytest.mark.slow
 def test_a_picture_tells_what_is_under_the_pointer(browser: Any, pages: dict[str, Path]) -> None:
     opened(browser, pages["histogram"])
     left, top, width = browser.execute_script(
@@ -138,6 +139,7 @@ def test_a_picture_tells_what_is_under_the_pointer(browser: Any, pages: dict[str
     assert "to" in told  # of an interval
 
 
+@pytest.mark.slow
 def test_tables_sort_by_pointer_and_by_keyboard(browser: Any, pages: dict[str, Path]) -> None:
     opened(browser, pages["histogram"])
     column = """

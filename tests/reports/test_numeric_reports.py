@@ -58,7 +58,7 @@ def run(*arguments: object):
     return RUNNER.invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
 
 
-@pytest.mark.few(6)
+@pytest.mark.slow
 @pytest.mark.needs("bokeh")
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_folders_have_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

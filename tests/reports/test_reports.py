@@ -70,6 +70,7 @@ def words(made: Page) -> str:
 # What may leave ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_shareable_page_has_nothing_that_is_not_copied(tmp_path: Path) -> None:
     evil_training(tmp_path / "run", secret=CANARY)
     (tmp_path / "run" / "checkpoint.private").write_text(CANARY)
@@ -95,6 +96,7 @@ def test_the_shareable_page_is_that_of_the_copy(
     assert drawn[:half] == drawn[half : 2 * half]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", [None, 3])
 def test_by_default_it_is_for_whom_it_may_be(tmp_path: Path, seed: int | None) -> None:
     evil_histogram(tmp_path / "run", seeded=seed is not None)
@@ -188,6 +190,7 @@ def test_a_statement_that_is_made_up_is_refused_in_words(tmp_path: Path) -> None
 # What texts can do -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_texts_are_escaped(tmp_path: Path) -> None:
     evil_training(tmp_path / "train")
     evil_histogram(tmp_path / "histogram")
@@ -307,6 +310,7 @@ def test_a_policy_is_drawn_as_it_is() -> None:
     assert (told == policy).all()
 
 
+@pytest.mark.slow
 def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     results = saved_sweep(tmp_path)
     there = page(tmp_path)
@@ -338,6 +342,7 @@ def test_budgets_of_a_sweep_are_never_rounded_down(tmp_path: Path) -> None:
     assert not re.search(r"0\.12344?[^49]", text)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
 def test_a_classifier_is_drawn_as_it_was_released(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
@@ -444,6 +449,7 @@ def test_a_policy_of_a_log_says_what_to_do(tmp_path: Path) -> None:
         assert {made.action_label(int(a)) for a in actions} == {do}
 
 
+@pytest.mark.slow
 def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
     rows = [
         {"task": task, "half": "set", "episodes": 10, "method": method, "agent": method,
@@ -488,6 +494,7 @@ def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", ["release.json", "histogram.json", "histogram.csv"])
 def test_a_page_takes_no_place_of_what_it_is_about(name: str, tmp_path: Path) -> None:
     """Only the statement records what the release cost, and it went with any of its files."""

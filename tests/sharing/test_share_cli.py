@@ -105,7 +105,7 @@ SAYS_NOTHING: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("edit", SAYS_NOTHING)
 def test_a_statement_that_promises_nothing_is_refused(edit: str) -> None:
     """Also one that was sealed again: without a digest, any file would have been copied."""
@@ -423,7 +423,7 @@ def test_spaces_are_no_edit() -> None:
     run("share", "out", "--to", "copy")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     "name", ["record.csv", "data.csv", "../data.csv", "/etc/passwd", "", ".", "release.json", "a\0"]
 )
@@ -446,7 +446,7 @@ def test_a_verdict_that_was_stricter_stays() -> None:
     assert names("copy") == NAMES[1:]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -497,6 +497,7 @@ def test_renamed_files() -> None:
     assert _files._digest(Path("out/histogram.csv").read_bytes()) not in told
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", ["train.json", "predict.json", "sweep.json", "suite.json"])
 def test_a_copy_of_a_renamed_statement_states_the_cost(name: str) -> None:
     """Of statements of these names only other entries were copied: the cost was not."""

@@ -334,6 +334,7 @@ def test_a_number_in_a_statement_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert leaks("histogram", monkeypatch)
 
 
+@pytest.mark.slow
 def test_raw_counts_in_a_model_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = PrivateHistogram.of_noisy
 
