@@ -50,8 +50,8 @@ settings.load_profile("suite")
 os.environ["PRIVRL_LEDGER"] = f"{os.devnull}/ledger.sqlite"
 
 
-# Of a test with many cases every third is quick to run; all are, among what is slow.
-_MANY, _EVERY = 4, 3
+# Of a test with many cases every fifth is quick to run; the rest is among what is slow.
+_MANY, _EVERY = 2, 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
