@@ -662,7 +662,7 @@ def test_a_sampler_in_use_draws_under_the_accountant_that_paid(sampler: Sampler,
     entries = len(ledger.entries())
     for other in (ledger.accountant("february"), RdpAccountant(), None):
         with pytest.raises(ValueError, match="accountant must be that of the sampler's earlier"):
-            draw(other, [(used, COUNTS)], rng(2))  # type: ignore[arg-type] # None is none
+            draw(other, [(used, COUNTS)], rng(2))  # type: ignore[arg-type] # it is refused
     other_ledger = Ledger(tmp_path / "other.sqlite")
     with pytest.raises(ValueError, match="accountant must be that of the sampler's earlier"):
         draw(other_ledger.accountant("january"), [(used, COUNTS)], rng(2))

@@ -228,6 +228,17 @@ def test_a_share_is_of_the_budget() -> None:
         np.testing.assert_allclose(summed([[(0, 1.0)]], 1, cost, most=0.25), through, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", ["sums", "norms"])
+def test_part_of_a_log_pays_whatever_numpy_is_told_of_underflows(size: Any) -> None:
+    """A worker of a cluster calls this by itself: a warning there would tell of amounts."""
+    log = crowd(1)
+    adds = says(np.zeros(1, np.intp), np.zeros(1, np.intp), np.array([1e300]), most=5e-324)
+    with np.errstate(all="raise"):
+        grains, left = persons.pay(log, persons.full(log, size), adds, 2, size)
+    assert (grains == 0).all()
+    assert (left > 0).all()
+
+
 @both
 @pytest.mark.parametrize("amount", [1.0, -1e300, math.nan, math.inf])
 @pytest.mark.parametrize("unit", [1.0, -1.0, math.nan, math.inf, 5e-324])
