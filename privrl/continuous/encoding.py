@@ -10,7 +10,6 @@ from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
-_TOGETHER: Final = 256  # rows
 _MOST_SPAN: Final = 60  # features up to which a span is found: it takes d^6 operations
 
 
@@ -103,14 +102,3 @@ def gram_span(basis: Basis) -> FloatArray | None:
     span[:, upper[0], upper[1]] = kept
     span[:, upper[1], upper[0]] = kept
     return span
-
-
-def row_by_row(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return ``rows @ matrix``, each row with the same bits whatever the other rows.
-
-    The bits of a product depend on its shape, so all products here have one shape.
-    """
-    n, size = rows.shape
-    padded = np.zeros((-(-n // _TOGETHER), _TOGETHER, size))
-    padded.reshape(-1, size)[:n] = rows
-    return (padded @ matrix).reshape(-1, matrix.shape[1])[:n]

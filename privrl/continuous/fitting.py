@@ -14,7 +14,6 @@ from privrl.continuous.encoding import (
     encoder,
     gram_span,
     numbers_of,
-    row_by_row,
     target_kinds,
     target_units,
     targets,
@@ -38,6 +37,7 @@ from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson, of_
 from privrl.envs.released import privacy_statement, unit_in_words
 from privrl.files.chosen import paid_by
 from privrl.numerics.checks import check_is
+from privrl.numerics.products import row_by_row
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray
 

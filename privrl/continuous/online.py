@@ -20,7 +20,6 @@ from privrl.continuous.encoding import (
     bins_of,
     gram_span,
     numbers_of,
-    row_by_row,
     target_units,
     targets,
 )
@@ -30,6 +29,7 @@ from privrl.continuous.moments import GRAINS, by_person, by_row, counts_by_perso
 from privrl.continuous.planning import Predicted, worth_on_grid
 from privrl.continuous.posterior import Round, Weights, learn, nearest_gram
 from privrl.continuous.schema import ContinuousSchema
+from privrl.numerics.products import row_by_row
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 

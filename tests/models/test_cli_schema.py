@@ -189,6 +189,16 @@ def test_a_line_that_is_no_header_is_refused_and_not_shown(tmp_path, line, messa
     assert not out.exists()
 
 
+@pytest.mark.parametrize("line", [f"clerk,,{SECRET}", "clerk,Berlin,clerk"])
+def test_nothing_is_told_of_a_record_whose_fields_are_empty_or_the_same(tmp_path, line) -> None:
+    (tmp_path / "p.csv").write_text(f"{line}\nsmith,healthy,Rome\n")
+    result = run(f"schema --csv {tmp_path / 'p.csv'} --out {tmp_path / 's.toml'}")
+    assert result.exit_code == 2
+    assert "may be a record" in " ".join(result.output.split())
+    assert "empty" not in result.output
+    assert "the same" not in result.output
+
+
 @pytest.mark.parametrize(
     "options", ["", "--columns job", "--numeric age=0:100", "--missing all", "--log"]
 )

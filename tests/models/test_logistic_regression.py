@@ -5,7 +5,9 @@ import json
 import math
 import os
 import pickle
+from fractions import Fraction
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,7 +28,7 @@ from privrl.costs.base import Together
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
-from privrl.models.logistic_regression import slopes
+from privrl.models.logistic_regression import scores, slopes
 from privrl.models.logistic_regression.choice import classifier_from_dict, load_classifier
 from privrl.models.logistic_regression.plan import TUNED, Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
@@ -104,6 +106,50 @@ def ordered(epsilon, seed=0, **domain):
     domain = domain or {"bounds": (0, 1), "bins": 10}
     target = ApproxDP(epsilon, 1e-5)
     return PrivateLogisticRegression(classes=[0, 1], target=target, random_state=seed, **domain)
+
+
+@pytest.mark.parametrize(("epsilon", "summed"), [(0.3, "products"), (4.0, "sums")])
+def test_what_a_record_adds_does_not_depend_on_its_place(monkeypatch, epsilon, summed):
+    """To the bit: a product of matrices may round a row by where it is."""
+    seen = []
+
+    def watch(module, name, places):
+        summed = getattr(module, name)
+
+        def watched(*args):
+            seen.append([np.moveaxis(args[at], axis, 0).copy() for at, axis in places])
+            return summed(*args)
+
+        monkeypatch.setattr(module, name, watched)
+
+    if summed == "products":
+        watch(slopes, "shortened_products", [(0, 0), (1, 0)])
+    else:
+        watch(scores, "shortened_sums", [(0, 1)])
+    X, y = slanted(1007)
+    found = []
+    for _ in range(2):
+        seen.clear()
+        ordered(epsilon).fit(X, y)
+        found.append(list(seen))
+        X, y = np.roll(X, 7, axis=0), np.roll(y, 7)
+    first, second = found
+    assert first
+    for before, after in zip(first, second, strict=True):
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_array_equal(np.roll(one, 7, axis=0), other)
+
+
+@pytest.mark.parametrize("n_features", [3, 5000])
+def test_the_cost_of_many_tables_is_not_rounded_down(n_features):
+    sigma = 3.0
+    planned = plan(sigma, 20_000, (8,) * n_features, 2, has_tables=False)
+    sizes = [69.0] * n_features  # one that added up one after the other fall short
+    cost = planned.cost(SimpleNamespace(sizes=sizes))
+    spent = sum(Fraction(size) ** -2 for size in sizes)
+    for steps in (planned.scores, planned.weights, planned.multiples):
+        spent += steps.number * Fraction(steps.mechanism.sigma) ** -2
+    assert Fraction(cost.sigma) ** -2 >= spent
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def read_header(
     if not row:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
     row = [field.strip() for field in row]
-    hint = other_separator(row, separator) or _not_names(row)
+    hint = other_separator(row, separator)
     if hint:
         raise ValueError(f"{path.name} must begin with a header row; {hint}.")
     numbers = count_numbers(row)
@@ -110,6 +110,9 @@ def read_header(
             "if the line is a row of names.",
             len(row),
         )
+    hint = _not_names(row)  # last, as it would tell of a record which fields are empty or the same
+    if hint:
+        raise ValueError(f"{path.name} must begin with a header row; {hint}.")
     return check_names(row)
 
 

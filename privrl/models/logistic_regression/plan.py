@@ -131,8 +131,10 @@ class Plan:
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
         """Return the cost of Gaussian tables and gradients, as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
-        precision = sum(sigma**-2.0 for sigma in sizes)
-        precision += self.scores.precision + self.weights.precision + self.multiples.precision
+        gradients = (self.scores, self.weights, self.multiples)
+        precision = math.fsum(
+            [*(sigma**-2.0 for sigma in sizes), *(steps.precision for steps in gradients)]
+        )
         return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
 
 

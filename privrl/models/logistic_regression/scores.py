@@ -208,8 +208,9 @@ def _followed(
     at, velocity = begun, np.zeros(len(begun))
     total, n_summed = np.zeros(len(begun)), 0
     for step in range(steps.number):
-        logits = np.tensordot(at[:n_own], said, 1) + at[n_own:] + offset
-        residuals = probabilities(logits) - classes
+        # One after the other: the bits of a record's part of a product depend on its place.
+        logits = sum(weight * each for weight, each in zip(at, said, strict=False))
+        residuals = probabilities(logits + at[n_own:] + offset) - classes
         parts = np.concatenate([np.einsum("knj,nj->kn", said, residuals), residuals.T])
         sums, factor = shortened_sums(parts, length)
         gradient = steps.mechanism.release(sums, rng) / factor

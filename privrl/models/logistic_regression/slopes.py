@@ -28,6 +28,7 @@ from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import TUNED, Plan
 from privrl.models.logistic_regression.training import Part, Start, probabilities
+from privrl.numerics.products import row_by_row
 from privrl.numerics.typing import FloatArray
 
 _GRID = 64  # entries of records' vectors are multiples of 1/64, so that sums stay on a grid
@@ -70,7 +71,7 @@ def climb(
     classes = np.eye(len(base))[numbers]
     slopes, velocity, path = np.zeros_like(bent), np.zeros_like(bent), []
     for _ in range(steps.number):
-        residuals = probabilities(rows @ slopes + start.intercept) - classes
+        residuals = probabilities(row_by_row(rows, slopes) + start.intercept) - classes
         sums, factor = shortened_products(rows, residuals, length, longest)
         gradient = steps.mechanism.release(sums, rng) / factor
         gradient -= gradient.mean(axis=1, keepdims=True)  # what all share changes nothing
