@@ -110,7 +110,7 @@ def read_header(
             "if the line is a row of names.",
             len(row),
         )
-    hint = _not_names(row)  # last, as it would tell of a record which fields are empty or the same
+    hint = _not_names(row)  # last, as it would tell of a record what is empty or the same
     if hint:
         raise ValueError(f"{path.name} must begin with a header row; {hint}.")
     return check_names(row)
