@@ -5,6 +5,7 @@ import lzma
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -112,4 +113,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     mdp = TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)
     if statement is None:
         return mdp
-    return Released(mdp=mdp, statement=parse_json(str(statement))).mdp
+    said: Any = None
+    with suppress(ValueError):  # the next line says what a statement is
+        said = parse_json(str(statement))
+    return Released(mdp=mdp, statement=said).mdp
