@@ -16,7 +16,7 @@ from privrl.files.chosen import MayBeChosen, check_file
 from privrl.files.files import check_stated, read_bytes, save_all, text_writer
 from privrl.files.fixed import FixedArrays, read_only
 from privrl.files.plain import listed, parse_json
-from privrl.files.sharing import check_said, judge_by
+from privrl.files.sharing import check_beside, check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.randomness import secret_rng
@@ -101,6 +101,7 @@ class Policy(MayBeChosen, FixedArrays):
             object.__setattr__(self, "action_names", names)
         if not isinstance(self.env, str) or not isinstance(self.guarantee, dict | None):
             raise ValueError("env must be a text, and guarantee a dictionary or None.")
+        check_beside(self.guarantee or {})
         object.__setattr__(self, "guarantee", read_only(self.guarantee))
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from privrl.files.fixed import read_only
 from privrl.files.html import InHtml
 from privrl.files.plain import listed
 from privrl.files.sharing import check_beside
-from privrl.files.shown import shown
+from privrl.files.shown import one_line, shown
 from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray
 
@@ -168,7 +168,7 @@ class Released(MayBeChosen, InHtml):
 
 def unit_in_words(unit: str) -> str:
     """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
-    name = unit if unit.isprintable() else ascii(unit)
+    name = one_line(unit)
     return name if unit == "episode" else f"{name}: all episodes"
 
 

@@ -1,20 +1,26 @@
 """Your own tables, in a file of NumPy's."""
 
+import json
 import lzma
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privrl.envs.tabular import TabularMDP
+from privrl.envs.released import Released
+from privrl.envs.tabular import TabularMDP, released_in
+from privrl.files.chosen import check_file
 from privrl.files.files import check_ends, save_all
+from privrl.files.plain import parse_json
 from privrl.numerics.checks import check_is
 
 _NAMES = ("transition", "reward", "start", "horizon")
+_STATEMENT = "statement"  # as JSON, of tables that were released
 
 
 #: What readers of archives raise of files that nobody wrote.
@@ -41,10 +47,20 @@ def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
         Where to; an existing file is replaced, by a complete file only. A folder that does not
         exist is made.
     mdp : TabularMDP
-        Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names.
+        Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names. Of
+        tables that were released, the statement is kept as well.
+
+    Raises
+    ------
+    ValueError
+        If ``mdp`` is none, or of a model that was chosen among several.
     """
     check_is("mdp", mdp, TabularMDP)
     path, tables = Path(path), {name: getattr(mdp, name) for name in _NAMES}
+    released = released_in(mdp)
+    if isinstance(released, Released):
+        check_file(released)
+        tables[_STATEMENT] = np.array(json.dumps(released.statement))
     save_all(path.parent, {path.name: lambda file: np.savez_compressed(file, **tables)})
 
 
@@ -55,8 +71,8 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     ----------
     path : str or path-like
         A ``.npz`` file with the arrays ``transition``, ``reward``, ``start`` and ``horizon``
-        that `TabularMDP` takes; others are left alone. Nothing in it is run: pickles are
-        refused.
+        that `TabularMDP` takes, and perhaps a ``statement``; others are left alone. Nothing in
+        it is run: pickles are refused.
 
     Returns
     -------
@@ -66,7 +82,8 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     Raises
     ------
     ValueError
-        If the file is of another kind, or its tables are not those of an MDP.
+        If the file is of another kind, its tables are not those of an MDP, or its statement is
+        none.
     OSError
         If it cannot be read.
     """
@@ -77,7 +94,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             raw.seek(0)
             try:
                 file = np.load(raw, allow_pickle=False)
-                found = {name: file[name] for name in _NAMES if name in file}
+                found = {name: file[name] for name in (*_NAMES, _STATEMENT) if name in file}
             except _NO_ARCHIVE as error:
                 raise ValueError(
                     f"path must be an .npz file of arrays of numbers, got {str(path)!r}: {error}; "
@@ -92,4 +109,11 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             f"{', '.join(missing)}; save_tables(path, mdp) writes one."
         )
     horizon: Any = tables.pop("horizon")
-    return TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)
+    statement = tables.pop(_STATEMENT, None)
+    mdp = TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)
+    if statement is None:
+        return mdp
+    said: Any = None
+    with suppress(ValueError):  # the next line says what a statement is
+        said = parse_json(str(statement))
+    return Released(mdp=mdp, statement=said).mdp

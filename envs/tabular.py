@@ -1,7 +1,7 @@
 """A finite Markov decision process with known tables: the mathematical object."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from privrl.envs.rollouts import AutomaticSimulator, Simulator
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
 from privrl.files.shown import shown_env
-from privrl.numerics.checks import as_floats, check_count
+from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
@@ -58,6 +58,7 @@ class TabularMDP:
     reward: FloatArray
     start: FloatArray
     horizon: int
+    _released: Any = field(default=None, kw_only=True, repr=False)  # the model that this is of
 
     def __post_init__(self) -> None:
         transition = _frozen("transition", self.transition)
@@ -93,8 +94,8 @@ class TabularMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickles forget "read-only"
         made = type(self), (self.transition, self.reward, self.start, self.horizon)
-        source = vars(self).get("_released")  # Gymnasium copies what environments are made of
-        return made if source is None else (*made, {"_released": source})
+        # Gymnasium copies what environments are made of.
+        return made if self._released is None else (*made, {"_released": self._released})
 
     @classmethod
     def from_gymnasium(cls, env: gym.Env[Any, Any], horizon: int | None = None) -> Self:
@@ -120,6 +121,7 @@ class TabularMDP:
         ValueError
             If the environment has no tables, or ``horizon`` is None and it has no time limit.
         """
+        check_is("env", env, gym.Env, hint="gymnasium.make makes one")
         if horizon is None:
             horizon = episode_limit(env)
         if horizon is None:
@@ -127,9 +129,7 @@ class TabularMDP:
                 f"horizon must be given, got None and {shown_env(env)} has no time limit; "
                 "pass horizon=..., in steps."
             )
-        made = cls(*read_tables(env), horizon=horizon)
-        vars(made)["_released"] = released_in(env.unwrapped)
-        return made
+        return cls(*read_tables(env), horizon=horizon, _released=released_in(env.unwrapped))
 
     @property
     def n_states(self) -> int:

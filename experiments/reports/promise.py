@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privrl.experiments.reports.parts import Listing, Part, Section
-from privrl.files.sharing import BESIDE, SEEDED, amounts_beside
+from privrl.files.sharing import SEEDED, amounts_beside, releases_in
 from privrl.numerics.printing import beside_texts, exact, up, up_to_places
 
 HEADING = "Privacy guarantee"
@@ -39,8 +39,8 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
         "looked almost the same from either."
     )
     parts.extend(f"{text[0].upper()}{text[1:]}." for text in beside_texts(guarantee))
-    pair, beside = _pair(guarantee), [each for what in BESIDE for each in guarantee.get(what, ())]
-    if pair is not None and all(each["relation"] == relation for each in beside):
+    pair = _pair(guarantee)
+    if pair is not None and all(each["relation"] == relation for each in releases_in(guarantee)):
         more = amounts_beside(guarantee)
         parts.append(guess_text(pair[0] + more[0], pair[1] + more[1]))
     parts.extend(("It does not cover:", Listing((*also_not, *_not_covered(unit)))))

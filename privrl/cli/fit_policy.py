@@ -12,7 +12,8 @@ from rich.table import Table
 from privrl.cli import logs, numeric, outputs
 from privrl.cli.released import Release, release_command
 from privrl.cli.terminal import OUT, pair
-from privrl.numerics.printing import exact, up
+from privrl.files.shown import one_line
+from privrl.numerics.printing import exact, unit_text, up
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,7 +227,7 @@ def _print_statement(statement: dict[str, Any]) -> None:
         cost = f"{pair(epsilon, statement['delta'])}-differential privacy"
     OUT.print(
         f"policy.json adds nothing to the cost of its model: {cost}; privacy unit: "
-        f"{escape(statement['relation'])}, {escape(statement['unit'])}"
+        f"{escape(unit_text(statement))}"
     )
     for caveat in statement["caveats"]:
-        OUT.print(f"[yellow]no guarantee:[/] {escape(caveat)}")
+        OUT.print(f"[yellow]no guarantee:[/] {escape(one_line(caveat))}")

@@ -12,6 +12,7 @@ from rich.table import Table
 from privrl.cli.answers import command, named
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, print_beside, print_files
+from privrl.files.shown import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ def share_command(
 
 def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
     """Print epsilon, delta and privacy unit of a release."""
-    from privrl.numerics.printing import exact, up
+    from privrl.numerics.printing import exact, unit_text, up
 
     order, pair = guarantee.get("order"), guarantee.get("epsilon_delta")
     epsilon: Any = guarantee.get("epsilon")
@@ -95,8 +96,8 @@ def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
         parts.append(f"epsilon {up(first)}, delta {guarantee.get('delta') or 0!r}")
     if order is not None:
         parts.append(f"Rényi divergence of order {exact(order)} at most {up(epsilon)}")
-    unit = ", ".join(str(guarantee[each]) for each in ("relation", "unit") if guarantee.get(each))
-    OUT.print(f"guarantee by {name}: {'; '.join(parts)}; privacy unit: {escape(unit)}")
+    unit = escape(unit_text(guarantee))
+    OUT.print(f"guarantee by {name}: {'; '.join(parts)}; privacy unit: {unit}")
     print_beside(guarantee)
 
 
@@ -106,9 +107,8 @@ def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:
     table.add_column("", no_wrap=True)
     table.add_column("because")
     for name, verdict in ordered[:_MOST]:
-        shown = name if name.isprintable() else ascii(name)
         word = "[green]shared[/]" if verdict.shareable else "left"
-        table.add_row(escape(shown), word, escape(verdict.because))
+        table.add_row(escape(one_line(name)), word, escape(verdict.because))
     OUT.print(table)
     if len(ordered) > _MOST:
         OUT.print(f"and {len(ordered) - _MOST} more files, which were left out")

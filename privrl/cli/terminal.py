@@ -29,7 +29,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 from typer.models import ParameterInfo
 
-from privrl.files.shown import shown
+from privrl.files.shown import one_line, shown
 from privrl.numerics.printing import beside_texts, exact, up
 
 MARKUP: Final = "markdown"  # of help
@@ -254,7 +254,8 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
         print_beside(guarantee)
         return
     if guarantee["caveats"]:
-        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
+        caveats = "; ".join(map(one_line, guarantee["caveats"]))  # perhaps of a model's file
+        ERR.print(f"[yellow]no guarantee:[/] {escape(caveats)}")
     renyi = ""
     if guarantee["order"] is not None:
         epsilon = up(guarantee["epsilon"])

@@ -9,7 +9,7 @@ shared.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -148,16 +148,30 @@ def judge(name: str, *, private: bool, randomness: object, caveats: object = ())
 
 
 def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
-    """Decide whether a file may be shared, from the guarantee in its statement."""
+    """Decide whether a file may be shared, from the guarantee in its statement.
+
+    Of all releases that it states, the strictest verdict counts.
+    """
     guarantee = statement.get("guarantee")
     if not isinstance(guarantee, Mapping):
         return judge_alone(name)
-    return judge(
-        name,
-        private=any(_is_amount(guarantee.get(entry)) for entry in ("epsilon", "epsilon_delta")),
-        randomness=guarantee.get("randomness"),
-        caveats=guarantee.get("caveats"),
-    )
+    verdicts = [
+        judge(
+            name,
+            private=any(_is_amount(each.get(entry)) for entry in ("epsilon", "epsilon_delta")),
+            randomness=each.get("randomness"),
+            caveats=each.get("caveats", None if each is guarantee else ()),  # bins have none
+        )
+        for each in releases_in(guarantee)
+    ]
+    return next((each for each in verdicts if not each.shareable), verdicts[0])
+
+
+def releases_in(guarantee: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a guarantee, and all releases that it states beside its own, at any depth."""
+    yield guarantee
+    for each in (each for what in BESIDE for each in guarantee.get(what, ())):
+        yield from releases_in(each)
 
 
 def amounts_of(guarantee: Mapping[str, Any]) -> tuple[float, float]:

@@ -18,6 +18,11 @@ def shown(value: object) -> str:
     return repr(value) if empty else f"an object of type {type(value).__name__}"
 
 
+def one_line(text: str) -> str:
+    """Return a text of a file as it is, or with escapes if it would break a line or a terminal."""
+    return text if text.isprintable() else ascii(text)
+
+
 def shown_env(env: Any) -> str:
     """Return an environment's name for a message; its own text may hold the state it is in."""
     bare = getattr(env, "unwrapped", env)

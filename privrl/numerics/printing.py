@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, SupportsFloat
 
+from privrl.files.shown import one_line
+
 
 def up(epsilon: SupportsFloat, digits: int = 4) -> str:
     """Write an epsilon with some digits in all."""
@@ -47,10 +49,15 @@ def beside_texts(guarantee: Mapping[str, Any]) -> list[str]:
     stated = [("its bins were", each) for each in guarantee.get("bins", ())]
     stated += [("its environment was", each) for each in guarantee.get("environments", ())]
     return [
-        f"{what} released at a cost beside it: {_cost(each)}; privacy unit: "
-        + ", ".join(each[name] for name in ("relation", "unit") if name in each)
+        f"{what} released at a cost beside it: {_cost(each)}; privacy unit: {unit_text(each)}"
         for what, each in stated
     ]
+
+
+def unit_text(guarantee: Mapping[str, Any]) -> str:
+    """Write the relation and the privacy unit of a release, in one line whatever a file says."""
+    said = (guarantee.get(name) for name in ("relation", "unit"))
+    return ", ".join(one_line(str(each)) for each in said if each)
 
 
 def _cost(said: Mapping[str, Any]) -> str:
