@@ -34,7 +34,8 @@ from privrl.costs.noise import (
     LaplaceCost,
     NoiseCost,
 )
-from privrl.costs.profiles import Factor, Shape, _start
+from privrl.costs.noise_pairs import DiscreteLaplacePair, GaussianPair
+from privrl.costs.profiles import Density, Factor, Shape, _start
 from privrl.costs.relations import (
     GRAINS,
     AddRemoveRecord,
@@ -360,6 +361,61 @@ def test_deltas_of_a_cell_where_terms_change(change: tuple[float, ...], alpha: f
             true = zero - mp.log(a + s) if shape is Shape.UP else mp.log(a) - zero
             got, size = _start(Factor(shape, alpha, shift))
             assert abs(mpf(got) - true) < 2e-15 * size  # deltas are raised by far more
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e6])
+def test_densities_of_a_pair_of_cells(alpha: float) -> None:
+    """A unit from the mode of their variable, where exponentials are as they are."""
+    for shift in (1e-6, 1.0, 1e6):
+        density = Density(Factor(Shape.PAIR, alpha, shift))
+        for y in [*around(1.0), *around(-1.0)]:
+            with mp.workdps(50):
+                a, total = mpf(alpha), 2 * mpf(alpha) + mpf(shift)
+                share = a / total
+                true = total * (mp.log1p(share * mp.expm1(-mpf(y))) + share * y)
+            assert abs(off(density.bend(np.array([y, 3.0]))[0], true)) < 2e-14
+            assert abs(off(density.bend(np.array([y]))[0], true)) < 2e-14
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("shift", [0.02, 0.3, 4.0])
+def test_grids_where_panels_change(shift: float) -> None:
+    """At steps of .2 and .5 nats, and narrow or wide next to the density."""
+    with mp.workdps(60):
+        mean, sides = mpf(shift) ** 2 / 2, (1, -1)
+        for step in [*around(0.2), *around(0.5), shift / 10, shift / 40, shift**2 / 8, 2.0]:
+            first = int(float(mean) / step) - 4
+            ends = [mpf(first + k) * step for k in range(9)]
+            mass, other = (
+                [mp.ncdf(-x) if x > 0 else mp.ncdf(x) for x in at]
+                for at in ([(end - way * mean) / shift for end in ends] for way in sides)
+            )
+            true = [mpf(0)] * 9
+            for k in range(8):
+                m, q = (
+                    abs(each[k + 1] - each[k])
+                    if (ends[k] - way * mean) * (ends[k + 1] - way * mean) >= 0
+                    else 1 - each[k] - each[k + 1]
+                    for each, way in ((mass, 1), (other, -1))
+                )
+                low, high = mp.exp(-ends[k]), mp.exp(-ends[k + 1])
+                up = (m * low - q) / (low - high)
+                true[k], true[k + 1] = true[k] + m - up, true[k + 1] + up
+            masses, _ = GaussianPair(shift).grid_masses(step, first, first + 8)
+            for got, exact in list(zip(masses.tolist(), true, strict=True))[1:-1]:
+                assert abs(mpf(got) - exact) <= 1e-12 * exact + mpf(10) ** -250
+
+
+def test_deltas_of_many_whole_amounts() -> None:
+    """Up to a sum of 4095 cells are convolved exactly, from then on cell by cell on a grid."""
+    for amounts in ((2047, 2048), (2048, 2048)):
+        change = tuple(map(float, amounts))
+        opposite = tuple(-m for m in change)
+        cost = DiscreteLaplaceCost(scale=500.0, relation=relation_of(change, opposite))
+        pair = DiscreteLaplacePair(500.0, amounts)
+        for epsilon in (0.0, 2.0, 6.0):
+            exact = float(np.exp(pair.log_delta(np.array([epsilon])))[0])
+            assert exact <= float(cost.delta(epsilon)) < exact * 1.01
 
 
 @pytest.mark.few(1)
