@@ -48,6 +48,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_repeats
 from privrl.numerics.printing import exact, up
 from privrl.numerics.special import FloatArray
+from privrl.numerics.upwards import product_up, sum_up, two_sum
 
 SMALLEST_DELTA = 1e-12
 _TAIL = 1e-18  # of one release's delta; losses beyond it count as infinite
@@ -292,7 +293,10 @@ class _Spent:
 
     @cached_property
     def _rdp(self) -> FloatArray:
-        return np.sum([n * _rdp(cost) for cost, n in self.counts.items()], axis=0)
+        total = lost = np.zeros_like(DEFAULT_ORDERS)
+        for cost, n in self.counts.items():
+            total, lost = two_sum(total, lost, product_up(n, _rdp(cost)))
+        return sum_up(total, lost)
 
     @cached_property
     def _losses(self) -> Any:

@@ -355,7 +355,8 @@ class RdpAccountant(KeepsJournal):
                 bound = count * limit.cost
             else:
                 bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
-            spent = limit.spent + bound * (1 + _MARGIN)
+            # Up, or bounds too small for a float next to the spends would never count.
+            spent = math.nextafter(limit.spent + bound * (1 + _MARGIN), math.inf)
             if bound >= 0 and spent <= limit.allowed:  # else it is looked at, and may be refused
                 limit.spent = spent
                 return

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from privrl.costs.base import PairsCost, check_cells
 from privrl.costs.curves import BOUNDS, sensitivities
-from privrl.costs.profiles import Factor, Shape, changes_rdp
+from privrl.costs.profiles import LIMIT, Factor, Shape, changes_rdp
 from privrl.costs.relations import ChangeVector, Relation, check_relation
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_among, check_between, check_orders
@@ -144,9 +144,10 @@ class DirichletBulk:
     def at_most(self, cost: DirichletCost, order: float) -> float:
         """Return DPS's bound, with trigamma(x) < 1/x + 1/(2 x²) + 1/(6 x³)."""
         weight = cost.weight
-        least = cost.alpha - (order - 1) * weight * self._largest
-        if least < 1 and (self._bound == "dkl" or least <= 0):
-            return math.inf
+        far = (order - 1) * weight * self._largest
+        least = cost.alpha - far
+        if far >= cost.alpha * LIMIT or (self._bound == "dkl" and least < 1):
+            return math.inf  # or it may be, as in `changes_rdp`
         trigamma = (1 + (0.5 + 1 / (6 * least)) / least) / least
         return self._factor * order / 2 * weight * weight * self._squares * trigamma
 

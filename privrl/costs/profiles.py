@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +34,10 @@ from privrl.numerics.special import (
     log1pmx,
 )
 from privrl.numerics.upwards import DIVERGENCE, FEW, outward
+
+#: Part of the way to where a divergence is infinite, beyond which it counts as that: rounding near
+#: the limit matters.
+LIMIT: Final = 1 - 1e-7
 
 
 class Shape(Enum):
@@ -109,8 +114,7 @@ def changes_rdp(
     moves = (1 + FEW) * np.multiply.outer(amounts, weight)[..., None]
     base = alpha[..., None] + np.maximum(moves, 0.0)
     far = moves * (orders - 1)
-    # The divergence counts as infinite where rounding near the limit matters.
-    finite = -far < base * (1 - 1e-7)
+    finite = -far < base * LIMIT
     # A sum in which alpha would be lost: there log-gamma itself is precise enough.
     vast = moves > 1e3 * alpha[..., None]
     near = np.where(vast, 0.0, -moves)

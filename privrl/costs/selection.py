@@ -233,7 +233,8 @@ class SelectionCost(PairsCost):
         bound = rdp + (log_mean / more + farthest)
         bound = outward(bound, DIVERGENCE) + 16 * FEW * (1 + log_mean / more)
         least = np.minimum.accumulate(bound[::-1])[::-1]
-        return partial(_between, np.minimum(least, self._end()))
+        # Beyond the last order pure privacy alone is known.
+        return partial(_between, np.append(np.minimum(least, self._end()), self._end()))
 
 
 def _check_mutual(relation: Relation) -> None:
@@ -248,11 +249,10 @@ def _check_mutual(relation: Relation) -> None:
 
 
 def _between(values: FloatArray, orders: FloatArray) -> FloatArray:
-    """Return divergences at any orders from those at `_ORDERS`, by chords."""
+    """Return divergences at any orders from those at `_ORDERS` and beyond, by chords."""
     at = np.searchsorted(_ORDERS, orders)
-    above = np.append(values, values[-1] if values[-1] == values[-2] else np.inf)[at]
+    above, below = values[at], np.append(values[0], values)[at]
     low, high = np.append(0.0, _ORDERS - 1)[at], np.append(_ORDERS - 1, np.inf)[at]
-    below = np.append(values[0], values)[at]
     with np.errstate(invalid="ignore"):
         # Of the chord's values (λ − 1) D at both ends, the part of the lower one.
         part = (high - (orders - 1)) / (high - low) * (low / (orders - 1))

@@ -108,7 +108,7 @@ class Certificate:
 
     def rdp(self, orders: FloatArray) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
-        largest = self.pure_epsilon
+        largest, margin = self.pure_epsilon, self._mechanism.margin
         powers = orders.reshape(-1) - 1
 
         def upper(
@@ -124,6 +124,11 @@ class Certificate:
 
         worst, rising = np.empty(len(powers)), powers.argsort()
         worst[rising] = self._worst_of(renyi_divergence, upper, powers[rising])
+        # Rounding may hide the margin of each loss, and of each mass. Where exponents are small, a
+        # divergence D changes with the mean of |loss|, which is at most D + √(2D) (Barron, 1986).
+        hidden = 1 + 1 / powers
+        least = np.minimum(hidden, 4 * (1 + powers) * (worst + np.sqrt(worst) + margin))
+        worst += margin * np.where(powers * largest <= 1, least, hidden)
         return np.minimum(worst, largest).reshape(orders.shape)
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
@@ -135,10 +140,12 @@ class Certificate:
             bounds = dots @ -np.expm1(np.minimum(epsilon - losses[:, None], 0.0))
             return np.where(epsilon < most, bounds, 0.0)
 
-        flat, worst = epsilon.reshape(-1), np.zeros(epsilon.size)
+        # Seen from further down, by what rounding may hide of losses, and of masses.
+        margin, worst = self._mechanism.margin, np.zeros(epsilon.size)
+        flat = epsilon.reshape(-1) - margin
         rising = (-flat).argsort()
-        rising = rising[flat[rising] < self.pure_epsilon]
-        worst[rising] = self._worst_of(hockey_stick, upper, flat[rising])
+        rising = rising[epsilon.reshape(-1)[rising] < self.pure_epsilon]
+        worst[rising] = self._worst_of(hockey_stick, upper, flat[rising]) * (1 + 2 * margin)
         return np.minimum(worst, 1.0).reshape(epsilon.shape)
 
     @property

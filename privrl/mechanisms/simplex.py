@@ -33,6 +33,7 @@ from privrl.numerics.special import FloatArray
 
 SimplexBound = Literal["exact", "sim"]
 _LEAST_SCALE = 1e-9  # a draw with less is a vertex, and its cost falls no further
+_FAINT = 1e-290  # of concentrations up to which floats do not hold a draw's logarithm; as good as 0
 _ROUNDING = 1e-9  # by which a vector may miss its sum, or a bound
 
 
@@ -181,7 +182,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
             concentrations[..., columns], self.weight * self.eta
         )
         flat = concentrations.reshape(-1, concentrations.shape[-1])
-        present, rows = flat > 0, np.zeros_like(flat)
+        present, rows = flat > _FAINT, np.zeros_like(flat)
         # A component of 0 is never sensitive, and stays 0: the others are drawn without it. Beside
         # a larger one, small ones would all be 0 as floats.
         for which in np.unique(present, axis=0):

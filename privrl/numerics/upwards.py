@@ -19,6 +19,7 @@ LOG_DELTA = 3e-12
 #: Relative, of what a few operations in a row round away.
 FEW = 2.0**-50
 _SPLITTER = 2.0**27 + 1
+_LEAST = 2.0**-960  # products from which on what rounding takes is a float
 
 
 def outward(value: ArrayLike, allowance: float) -> FloatArray:
@@ -46,7 +47,7 @@ def product_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
     if type(x) is int and x == 1:  # one release, as most often
         return np.asarray(y, np.float64)
     product, error = _two_product(x, y)
-    # Not a number where the error overflowed on the way.
+    # Not a number where the error overflowed on the way, or is too small.
     return np.where(error <= 0, product, np.nextafter(product, np.inf))
 
 
@@ -78,12 +79,14 @@ def exp_up(log: ArrayLike) -> FloatArray:
 
 
 def _two_product(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return a product and what rounding took from it (Dekker)."""
+    """Return a product and what rounding took from it (Dekker), or NaN where that underflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         product = np.multiply(x, y)
         (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
         rest = x_high * y_high - product
-        return product, ((rest + x_high * y_low) + x_low * y_high) + x_low * y_low
+        error = ((rest + x_high * y_low) + x_low * y_high) + x_low * y_low
+        unknown = (product < _LEAST) & (np.not_equal(x, 0) & np.not_equal(y, 0))
+        return product, np.where(unknown, np.nan, error)
 
 
 def _halves(x: ArrayLike) -> tuple[FloatArray, FloatArray]:

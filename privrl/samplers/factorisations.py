@@ -24,6 +24,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
+from privrl.numerics.upwards import FEW
 from privrl.samplers.buffered import BufferedFactorisation, last_row, last_shares
 from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations, draws_ahead
 
@@ -91,7 +92,8 @@ class Factorisation(FixedArrays):
     def column_norm(self) -> float:
         """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
         norm = float(np.sqrt((self.right**2).sum(axis=0).max()))
-        return norm if self._is_whole else norm * (1 + _ROUNDED_AWAY)
+        # Of whole numbers only a root, and what it is multiplied by, is rounded; 1 is exact.
+        return norm * (1 + FEW * (norm != 1) if self._is_whole else 1 + _ROUNDED_AWAY)
 
     @cached_property
     def deviations(self) -> FloatArray:
