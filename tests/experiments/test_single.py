@@ -28,6 +28,12 @@ def test_an_episode_is_as_long_as_it_is() -> None:
     assert said["relation"] == str(ReplaceEpisode(7))
 
 
+@pytest.mark.parametrize("agent", ["psrl", "ucbvi"])
+def test_one_episode_has_a_draw_without_users(agent: str) -> None:
+    method = Method(agent=agent, sampler="local-counts")
+    assert guarantee(episodes=1, method=method)["draws"] == 1
+
+
 @pytest.mark.slow
 def test_what_is_no_guarantee_is_said() -> None:
     assert not guarantee()["caveats"]
