@@ -1,9 +1,10 @@
 """One private agent on one Gymnasium environment, from a specification to a private policy."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -38,6 +39,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
 
+_Result = TypeVar("_Result")
 _USUAL: Final = Method(agent="sparse-psrl")
 
 
@@ -223,12 +225,15 @@ def run_training(
         learns_in(agent, env)
         check_file(agent)  # before anything is spent
         checked = InRange(env, *facts.reward_range)
+        nowhere = np.zeros((1, agent.n_states), np.intp)  # what fails here has cost nothing yet
+        named, grid = Policy.of(nowhere, agent.n_actions, env), grid_of(env)
         record = train(
             agent, checked, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint
         )
-        value, grid = worth(env, agent.policy), grid_of(env)
+        policy = agent.to_policy()
+        value = _or_warning("its tables give no value", lambda: worth(env, policy.actions))
     finally:
-        env.close()
+        _or_warning("it could not be closed", env.close)
     nothing: dict[str, Any] = {
         "relation": str(relation),
         "order": None,
@@ -239,10 +244,8 @@ def run_training(
         "randomness": randomness_of(rng),
         "caveats": [],
     }
-    policy = agent.to_policy()
     guarantee = _with_seed(policy.guarantee or nothing, spec.seed)
-    named = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
-    policy = made_of(policy, named)
+    policy = made_of(policy, replace(named, actions=policy.actions, guarantee=guarantee))
     return TrainResult(policy, record, guarantee, value, grid)
 
 
@@ -270,6 +273,15 @@ def _run_continuous(
     guarantee = _with_seed(agent.guarantee(), spec.seed)
     policy = agent.to_policy(guarantee["caveats"])
     return TrainResult(policy, record, guarantee, None, None)
+
+
+def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:
+    """Return what a call returns; its errors must not lose a policy that was paid for."""
+    try:
+        return call()
+    except Exception as error:
+        warnings.warn(f"env: {said}: {type(error).__name__}: {error}", stacklevel=3)
+        return None
 
 
 def _with_seed(guarantee: Mapping[str, Any], seed: int | None) -> Any:
