@@ -262,6 +262,13 @@ def learn_counts(
             mdp, episodes, rng, first=first, tell=tell
         )
         return played
+    if agent.support is not None:
+        if agent.terminates:
+            raise ValueError(
+                "agent must have no support with terminates=True on tables, which never terminate; "
+                "train it on a Gymnasium environment, or make it without a support."
+            )
+        agent.support.columns(*np.nonzero(mdp.transition))  # refused before the first draw
     kept = _begun(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))

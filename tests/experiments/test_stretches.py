@@ -15,8 +15,9 @@ from privrl.agents import training as stretches
 from privrl.agents.training import play
 from privrl.costs.relations import ReplaceStep
 from privrl.envs import TabularMDP, TabularVectorEnv, riverswim
+from privrl.envs.support import Support
 from privrl.experiments.training.run import train
-from privrl.samplers.noisy_counts import NonPrivate
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 CHAIN = riverswim(30, 20)
 ON_ARRIVAL = riverswim(30, 20, variant="dps")
@@ -123,6 +124,30 @@ def test_an_interrupted_stretch_counts_all_episodes_that_it_recorded(
         train(made, env, 63, 0)
     draws = made.schedule.starts(made.episodes_done)
     assert told[-1] == made.episodes_done - draws[-1]
+
+
+@pytest.mark.parametrize("large", [2**20, 0])
+@pytest.mark.parametrize(
+    ("terminates", "mask", "words"),
+    [
+        (True, np.ones((3, 2, 4), bool), "no support with terminates=True on tables"),
+        (False, np.eye(3, dtype=bool)[:, None].repeat(2, 1), "every transition that can happen"),
+    ],
+)
+def test_a_support_that_does_not_fit_is_refused_before_the_first_draw(
+    terminates: bool, mask: np.ndarray, words: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretches, "_LARGE", large)
+    made = PSRL(
+        TabularSetup(
+            3, 2, 4, sampler=NoisyCounts(sigma=9.0, updates=5), terminates=terminates,
+            rewards=NoisyRewards(NonPrivate()), support=Support.from_mask(mask),
+        )
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=words):
+        train(made, riverswim(3, 4), 5, 0)
+    assert made.draws == 0
+    assert not made.accountant.journal
 
 
 def test_no_table_is_made_of_what_is_hardly_touched() -> None:
