@@ -223,7 +223,7 @@ def run_training(
             spec.method, task, [spec.target if spec.method.is_private else None], rng
         )
         learns_in(agent, env)
-        check_file(agent)  # before anything is spent
+        _check_files(agent)
         checked = InRange(env, *facts.reward_range)
         nowhere = np.zeros((1, agent.n_states), np.intp)  # what fails here has cost nothing yet
         named, grid = Policy.of(nowhere, agent.n_actions, env), grid_of(env)
@@ -263,16 +263,21 @@ def _run_continuous(
         relation=rl_relation(spec.relation, horizon=steps, arrival_rewards=True),
         rng=rng,
     )
-    check_file(agent)  # before anything is spent
+    _check_files(agent)
+    record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
+    guarantee = _with_seed(agent.guarantee(), spec.seed)
+    policy = agent.to_policy(guarantee["caveats"])
+    return TrainResult(policy, record, guarantee, None, None)
+
+
+def _check_files(agent: TabularAgent | ContinuousAgent) -> None:
+    """Check, before anything is spent, that files may hold what an agent learns."""
+    check_file(agent)
     if None in agent._environments:
         raise ValueError(
             "env must hold a model that was released with privacy: what is learned in a fit "
             "without privacy is private data, and no file may hold it."
         )
-    record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
-    guarantee = _with_seed(agent.guarantee(), spec.seed)
-    policy = agent.to_policy(guarantee["caveats"])
-    return TrainResult(policy, record, guarantee, None, None)
 
 
 def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:

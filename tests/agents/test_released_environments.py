@@ -36,7 +36,7 @@ from privrl.envs import (
 )
 from privrl.envs.released import checked_statement, privacy_statement
 from privrl.envs.tabular import released_in
-from privrl.experiments import train
+from privrl.experiments import TrainSpec, run_training, train
 from privrl.files.chosen import CAVEAT, Selection, TrialName, mark_chosen, paid_by
 from privrl.files.sharing import SECRET, SEEDED, amounts_of
 
@@ -308,6 +308,25 @@ def test_what_is_learned_in_a_fit_without_privacy_is_not_saved(numbers, tmp_path
     with pytest.raises(ValueError, match="private data"):
         agent.to_policy(["a caveat"]).save(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bins", [None, "4"])
+def test_no_training_begins_in_a_fit_without_privacy(numbers, bins):
+    def make(**_: object) -> gym.Env:
+        env = ReleasedContinuousEnv(released=numbers, horizon=5)
+        env.reward_range = (-1.0, 0.0)
+        return env
+
+    gym.register("NoPrivacy-v0", entry_point=make, max_episode_steps=5)
+    stretches: list[object] = []
+    try:
+        with pytest.raises(ValueError, match="released with privacy"):
+            run_training(
+                TrainSpec(env="NoPrivacy-v0", episodes=5, bins=bins), callback=stretches.append
+            )
+    finally:
+        del gym.registry["NoPrivacy-v0"]
+    assert not stretches
 
 
 @pytest.mark.parametrize("target", [{"epsilon": 0.1}, {"target": RenyiDP(2, 1.0)}])
