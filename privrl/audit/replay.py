@@ -25,7 +25,7 @@ import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
@@ -287,7 +287,7 @@ def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, f"{place}[{key!r}]", within)
-    elif isinstance(value, list | tuple | deque | MappingView | Set):
+    elif isinstance(value, list | tuple | deque | ValuesView | Set):
         yield f"{place} {kind.__name__} of {len(value)}"
         for i, each in enumerate(value):
             yield from _leaves(each, f"{place}[{i}]", within)
