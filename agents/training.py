@@ -30,7 +30,7 @@ from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.chosen import check_file
 from privrl.files.shown import shown, shown_env
-from privrl.numerics.checks import check_count, plain_array, plain_float
+from privrl.numerics.checks import check_count, check_is, plain_array, plain_float
 from privrl.numerics.randomness import Rng, as_rng, own_rng
 from privrl.numerics.typing import BoolArray, FloatArray
 
@@ -135,6 +135,7 @@ def _one_by_one(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> Earned:
+    check_is("env", env, gym.Env, VectorEnv, TabularMDP)
     _check_fit(agent, env, env.observation_space, env.action_space)
     if agent.batch_shape:
         raise ValueError(

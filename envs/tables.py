@@ -5,6 +5,7 @@ import lzma
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -110,8 +111,10 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             f"{', '.join(missing)}; save_tables(path, mdp) writes one."
         )
     horizon: Any = tables.pop("horizon")
-    stated = parse_json(str(tables.pop(_STATEMENTS, "[]")))
+    text = str(tables.pop(_STATEMENTS, "[]"))
     mdp = TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)
-    if not isinstance(stated, list):
-        raise ValueError(f"path must list its statements, got {str(path)!r}; use save_tables.")
+    stated: Any = None
+    with suppress(ValueError):  # the next lines say what a statement is
+        stated = parse_json(text)
+    stated = stated if isinstance(stated, list) else [stated]
     return replace(mdp, _released=tuple(Released(mdp=mdp, statement=each) for each in stated))

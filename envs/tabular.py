@@ -15,7 +15,7 @@ from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
 from privrl.files.chosen import MayBeChosen
 from privrl.files.shown import shown_env
-from privrl.numerics.checks import as_floats, check_count
+from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
@@ -122,6 +122,7 @@ class TabularMDP:
         ValueError
             If the environment has no tables, or ``horizon`` is None and it has no time limit.
         """
+        check_is("env", env, gym.Env, hint="gymnasium.make makes one")
         if horizon is None:
             horizon = episode_limit(env)
         if horizon is None:

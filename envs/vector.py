@@ -14,7 +14,7 @@ from privrl.envs.riverswim_render import rgb_array
 from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.checks import check_count, check_is, plain_array
 from privrl.numerics.typing import BoolArray, FloatArray
 
 Observations = NDArray[np.int64]
@@ -77,6 +77,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         self.num_envs = check_count("num_envs", num_envs)
+        check_is("mdp", mdp, TabularMDP)
         self.mdp = mdp
         self._mode = _checked_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self._mode}

@@ -152,6 +152,7 @@ class ReleasedPolicy(MayBeChosen, FixedArrays, InHtml):
         ValueError
             If it was made with another one, or without privacy.
         """
+        check_is("policy", policy, LoggedPolicy, hint="fit_policy makes one")
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
