@@ -57,9 +57,7 @@ def _models_in(env: object) -> Iterator[MayBeChosen]:
             for make in getattr(bare, "env_fns", ()):
                 with closing(make()) as each:
                     yield from _models_in(each)
-    model = released_in(bare)
-    if isinstance(model, MayBeChosen) and hasattr(model, "statement"):
-        yield model
+    yield from released_in(bare)
 
 
 def _stated(model: Any) -> Stated:

@@ -163,9 +163,12 @@ class TabularAgent(Checkpointed, ABC):
 
         The behaviour policy, `behaviour`, may instead follow one sample or explore.
         """
-        if self._policy is None:
-            self._policy = self._plan_to_deploy()
-        return self._policy
+        policy = self._policy
+        if policy is None:
+            released, policy = self._released, self._plan_to_deploy()
+            if self._released is released:  # else a thread drew meanwhile, and this is out of date
+                self._policy = policy
+        return policy
 
     @property
     def released(self) -> tuple[Posterior, Posterior] | None:

@@ -263,6 +263,13 @@ def learn_counts(
             mdp, episodes, rng, first=first, tell=tell
         )
         return played
+    if agent.support is not None:
+        if agent.terminates:
+            raise ValueError(
+                "agent must have no support with terminates=True on tables, which never terminate; "
+                "train it on a Gymnasium environment, or make it without a support."
+            )
+        agent.support.columns(*np.nonzero(mdp.transition))  # refused before the first draw
     kept = _begun(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))
@@ -272,8 +279,7 @@ def learn_counts(
         kept.before(start, lambda i=i: {"reward": rewards[:i]})  # type: ignore[misc] # a default
         agent.begin_episode(start)
         agent.episodes_done = start + 1
-        rewards[i] = play(agent, mdp, end - start, rng)
-        agent.episodes_done = end
+        rewards[i] = play(agent, mdp, end - start, rng, first=start)
         if callback:
             paid = rewards[i].ravel().copy()
             callback(Stretch(start, end - start, end - kept.first, episodes, agent.draws, paid))
@@ -359,11 +365,11 @@ def _side_by_side(
         agent.episodes_done, _LAST_IN[agent] = start + 1, ref(env.unwrapped)
         draws[i] = agent.draws
         for first in range(start, end, at_once):
+            agent.episodes_done = min(first + at_once, end)  # no fewer than are recorded, ever
             playing = np.arange(env.num_envs) < runs * min(at_once, end - first)
             if kept.seeds_episodes:
                 env.reset(seed=int(rng.integers(2**31)))
             rewards[i] += _one_round(agent, env, playing, rng).reshape(at_once, runs).sum(axis=0)
-        agent.episodes_done = end
         if callback:
             paid = rewards[i].copy()
             callback(Stretch(start, end - start, end - kept.first, episodes, agent.draws, paid))
@@ -540,9 +546,9 @@ _AT_ONCE = 2**18  # steps to play at a time
 
 
 def play(
-    agent: TabularAgent, mdp: TabularMDP, episodes: int, rng: np.random.Generator
+    agent: TabularAgent, mdp: TabularMDP, episodes: int, rng: np.random.Generator, *, first: int = 0
 ) -> FloatArray:
-    """Play episodes in an MDP, and pass the data to the agent.
+    """Play episodes in an MDP from number ``first`` on, and pass the data to the agent.
 
     Counts are sampled directly, in a time that hardly depends on the number of episodes. If the
     tables are large and few cells are visited, single steps are sampled instead, without a table.
@@ -561,13 +567,18 @@ def play(
     steps = runs * episodes * mdp.horizon
     if cells > _LARGE and steps < cells / 4:
         at_once = max(1, _AT_ONCE // (runs * mdp.horizon))
-        parts = [min(at_once, episodes - done) for done in range(0, episodes, at_once)]
-        return np.asarray(sum(_step_by_step(agent, mdp, part, rng) for part in parts))
+        earned = np.zeros(agent.batch_shape)
+        for done in range(0, episodes, at_once):
+            part = min(at_once, episodes - done)
+            agent.episodes_done = first + done + part  # before they are recorded
+            earned += _step_by_step(agent, mdp, part, rng)
+        return earned
     if agent.support is not None and reward.shape[-1] > 1:
         reward = np.take_along_axis(reward, np.maximum(agent.support.next_states, 0), axis=-1)
     counts = mdp.rollout_counts(
         agent.behaviour, episodes, rng, support=agent.support, free=agent.free
     )
+    agent.episodes_done = first + episodes
     agent.observe_counts(counts, reward, ends=mdp.ends if agent.terminates else None)
     return np.einsum("...sax,sax->...", counts, reward)
 

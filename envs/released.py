@@ -97,7 +97,7 @@ class Released(MayBeChosen, InHtml):
             object.__setattr__(self, name, value)
         # Whoever learns in its tables states what they cost; the given ones may be public.
         own = object.__new__(type(mdp))
-        vars(own).update(vars(mdp), _released=self)
+        vars(own).update(vars(mdp), _released=(self,))
         object.__setattr__(self, "mdp", own)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:  # pickles forget "read-only"

@@ -6,13 +6,14 @@ import struct
 import zipfile
 import zlib
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privrl.envs.released import Released
+from privrl.envs.released import Released, checked_statement
 from privrl.envs.tabular import TabularMDP, released_in
 from privrl.files.chosen import check_file
 from privrl.files.files import check_ends, save_all
@@ -20,7 +21,7 @@ from privrl.files.plain import parse_json
 from privrl.numerics.checks import check_is
 
 _NAMES = ("transition", "reward", "start", "horizon")
-_STATEMENT = "statement"  # as JSON, of tables that were released
+_STATEMENTS = "statements"  # as a list in JSON, of tables that were released
 
 
 #: What readers of archives raise of files that nobody wrote.
@@ -48,19 +49,20 @@ def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
         exist is made.
     mdp : TabularMDP
         Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names. Of
-        tables that were released, the statement is kept as well.
+        tables that were released, all statements are kept as well.
 
     Raises
     ------
     ValueError
-        If ``mdp`` is none, or of a model that was chosen among several.
+        If ``mdp`` is none, or of a model that was chosen among several, or that states no cost.
     """
     check_is("mdp", mdp, TabularMDP)
     path, tables = Path(path), {name: getattr(mdp, name) for name in _NAMES}
-    released = released_in(mdp)
-    if isinstance(released, Released):
-        check_file(released)
-        tables[_STATEMENT] = np.array(json.dumps(released.statement))
+    if released := released_in(mdp):
+        for each in released:
+            check_file(each)
+        stated = [checked_statement(each.statement) for each in released]
+        tables[_STATEMENTS] = np.array(json.dumps(stated))
     save_all(path.parent, {path.name: lambda file: np.savez_compressed(file, **tables)})
 
 
@@ -71,7 +73,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     ----------
     path : str or path-like
         A ``.npz`` file with the arrays ``transition``, ``reward``, ``start`` and ``horizon``
-        that `TabularMDP` takes, and perhaps a ``statement``; others are left alone. Nothing in
+        that `TabularMDP` takes, and perhaps ``statements``; others are left alone. Nothing in
         it is run: pickles are refused.
 
     Returns
@@ -82,7 +84,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
     Raises
     ------
     ValueError
-        If the file is of another kind, its tables are not those of an MDP, or its statement is
+        If the file is of another kind, its tables are not those of an MDP, or a statement is
         none.
     OSError
         If it cannot be read.
@@ -94,7 +96,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             raw.seek(0)
             try:
                 file = np.load(raw, allow_pickle=False)
-                found = {name: file[name] for name in (*_NAMES, _STATEMENT) if name in file}
+                found = {name: file[name] for name in (*_NAMES, _STATEMENTS) if name in file}
             except _NO_ARCHIVE as error:
                 raise ValueError(
                     f"path must be an .npz file of arrays of numbers, got {str(path)!r}: {error}; "
@@ -109,11 +111,10 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             f"{', '.join(missing)}; save_tables(path, mdp) writes one."
         )
     horizon: Any = tables.pop("horizon")
-    statement = tables.pop(_STATEMENT, None)
+    text = str(tables.pop(_STATEMENTS, "[]"))
     mdp = TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)
-    if statement is None:
-        return mdp
-    said: Any = None
-    with suppress(ValueError):  # the next line says what a statement is
-        said = parse_json(str(statement))
-    return Released(mdp=mdp, statement=said).mdp
+    stated: Any = None
+    with suppress(ValueError):  # the next lines say what a statement is
+        stated = parse_json(text)
+    stated = stated if isinstance(stated, list) else [stated]
+    return replace(mdp, _released=tuple(Released(mdp=mdp, statement=each) for each in stated))

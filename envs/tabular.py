@@ -13,6 +13,7 @@ from privrl.envs import planning
 from privrl.envs.rollouts import AutomaticSimulator, Simulator
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
+from privrl.files.chosen import MayBeChosen
 from privrl.files.shown import shown_env
 from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
@@ -58,7 +59,7 @@ class TabularMDP:
     reward: FloatArray
     start: FloatArray
     horizon: int
-    _released: Any = field(default=None, kw_only=True, repr=False)  # the model that this is of
+    _released: Any = field(default=(), kw_only=True, repr=False)  # the models that this is of
 
     def __post_init__(self) -> None:
         transition = _frozen("transition", self.transition)
@@ -95,7 +96,7 @@ class TabularMDP:
     def __reduce__(self) -> tuple[Any, ...]:  # pickles forget "read-only"
         made = type(self), (self.transition, self.reward, self.start, self.horizon)
         # Gymnasium copies what environments are made of.
-        return made if self._released is None else (*made, {"_released": self._released})
+        return (*made, {"_released": self._released}) if self._released else made
 
     @classmethod
     def from_gymnasium(cls, env: gym.Env[Any, Any], horizon: int | None = None) -> Self:
@@ -312,12 +313,17 @@ class TabularMDP:
         return policy
 
 
-def released_in(bare: object) -> Any:
-    """Return the released model that an environment plays, or that its tables are of, if any."""
+def released_in(bare: Any) -> tuple[Any, ...]:
+    """Return the released models that an environment plays, or that its tables are of."""
+    found: list[Any] = []
     with suppress(Exception):  # of an environment of the user's, whose names may mean anything
-        released = getattr(bare, "released", None)
-        return released or vars(getattr(bare, "mdp", bare)).get("_released")
-    return None
+        found.append(bare.released)
+    with suppress(Exception):
+        found.extend(getattr(bare, "mdp", bare)._released)
+    models = [
+        each for each in found if isinstance(each, MayBeChosen) and hasattr(each, "statement")
+    ]
+    return tuple({id(each): each for each in models}.values())
 
 
 def _frozen(name: str, values: FloatArray) -> FloatArray:

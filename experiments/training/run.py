@@ -1,9 +1,10 @@
 """One private agent on one Gymnasium environment, from a specification to a private policy."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -38,6 +39,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
 
+_Result = TypeVar("_Result")
 _USUAL: Final = Method(agent="sparse-psrl")
 
 
@@ -221,14 +223,17 @@ def run_training(
             spec.method, task, [spec.target if spec.method.is_private else None], rng
         )
         learns_in(agent, env)
-        check_file(agent)  # before anything is spent
+        _check_files(agent)
         checked = InRange(env, *facts.reward_range)
+        nowhere = np.zeros((1, agent.n_states), np.intp)  # what fails here has cost nothing yet
+        named, grid = Policy.of(nowhere, agent.n_actions, env), grid_of(env)
         record = train(
             agent, checked, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint
         )
-        value, grid = worth(env, agent.policy), grid_of(env)
+        policy = agent.to_policy()
+        value = _or_warning("its tables give no value", lambda: worth(env, policy.actions))
     finally:
-        env.close()
+        _or_warning("it could not be closed", env.close)
     nothing: dict[str, Any] = {
         "relation": str(relation),
         "order": None,
@@ -239,10 +244,8 @@ def run_training(
         "randomness": randomness_of(rng),
         "caveats": [],
     }
-    policy = agent.to_policy()
     guarantee = _with_seed(policy.guarantee or nothing, spec.seed)
-    named = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
-    policy = made_of(policy, named)
+    policy = made_of(policy, replace(named, actions=policy.actions, guarantee=guarantee))
     return TrainResult(policy, record, guarantee, value, grid)
 
 
@@ -260,16 +263,30 @@ def _run_continuous(
         relation=rl_relation(spec.relation, horizon=steps, arrival_rewards=True),
         rng=rng,
     )
-    check_file(agent)  # before anything is spent
+    _check_files(agent)
+    record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
+    guarantee = _with_seed(agent.guarantee(), spec.seed)
+    policy = agent.to_policy(guarantee["caveats"])
+    return TrainResult(policy, record, guarantee, None, None)
+
+
+def _check_files(agent: TabularAgent | ContinuousAgent) -> None:
+    """Check, before anything is spent, that files may hold what an agent learns."""
+    check_file(agent)
     if None in agent._environments:
         raise ValueError(
             "env must hold a model that was released with privacy: what is learned in a fit "
             "without privacy is private data, and no file may hold it."
         )
-    record = train(agent, env, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint)
-    guarantee = _with_seed(agent.guarantee(), spec.seed)
-    policy = agent.to_policy(guarantee["caveats"])
-    return TrainResult(policy, record, guarantee, None, None)
+
+
+def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:
+    """Return what a call returns; its errors must not lose a policy that was paid for."""
+    try:
+        return call()
+    except Exception as error:
+        warnings.warn(f"env: {said}: {type(error).__name__}: {error}", stacklevel=3)
+        return None
 
 
 def _with_seed(guarantee: Mapping[str, Any], seed: int | None) -> Any:

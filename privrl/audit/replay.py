@@ -22,8 +22,10 @@ References
 """
 
 import re
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
@@ -262,10 +264,11 @@ def _differences(first: _Recording, second: _Recording) -> list[str]:
         ("the traceback differs", first.traceback, second.traceback),
         ("the warnings differ", first.warnings, second.warnings),
     ):
-        for one, other in zip_longest(_leaves(seen), _leaves(then)):
-            if one != other:
-                found.append(f"{what}: {one} became {other}.")
-                break
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):  # in texts of others
+            for one, other in zip_longest(_leaves(seen), _leaves(then)):
+                if one != other:
+                    found.append(f"{what}: {one} became {other}.")
+                    break
     return found
 
 
@@ -284,7 +287,7 @@ def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, f"{place}[{key!r}]", within)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | deque | ValuesView | Set):
         yield f"{place} {kind.__name__} of {len(value)}"
         for i, each in enumerate(value):
             yield from _leaves(each, f"{place}[{i}]", within)

@@ -52,7 +52,8 @@ class Innovations:
         self.shape, self._loops = shape, loops
         self._deviation, self._loudest = deviation, loudest
         # Powers of two, none wider than the grid of counts: counts are whole numbers of grains.
-        exponent = np.floor(np.log2(deviation * loudest * FINENESS))
+        # Of a stream that needs no noise, such as that of no users, all grains will do.
+        exponent = np.floor(np.log2(deviation * (loudest or 1.0) * FINENESS))
         self.grain: FloatArray = np.minimum(2.0**exponent, GRID)
         sizes = np.ravel(deviation / self.grain)
         self._groups = [(size, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]

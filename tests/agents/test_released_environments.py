@@ -24,10 +24,19 @@ from privrl.continuous import (
     ReleasedContinuousEnv,
     fit_continuous_model,
 )
-from privrl.envs import Released, ReleasedEnv, TabularEnv, TabularMDP, save_released
+from privrl.envs import (
+    Released,
+    ReleasedEnv,
+    TabularEnv,
+    TabularMDP,
+    TabularVectorEnv,
+    load_tables,
+    save_released,
+    save_tables,
+)
 from privrl.envs.released import checked_statement, privacy_statement
 from privrl.envs.tabular import released_in
-from privrl.experiments import train
+from privrl.experiments import TrainSpec, run_training, train
 from privrl.files.chosen import CAVEAT, Selection, TrialName, mark_chosen, paid_by
 from privrl.files.sharing import SECRET, SEEDED, amounts_of
 
@@ -148,13 +157,52 @@ def test_names_of_a_user_s_environment_may_mean_anything() -> None:
         def mdp(self) -> object:
             raise RuntimeError("SECRET")
 
-    assert released_in(Odd()) is None
+    assert released_in(Odd()) == ()
     env = TabularEnv(TabularMDP(*_arrays(), 4))
     env.released = learned(env).to_policy()
     assert "environments" not in pages(learned(env))["guarantee"]
 
 
-@pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+SIDE_BY_SIDE = [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv]
+NAMED = ["2026-05-01", True, np.ones(3), {"on": "2026"}]
+
+
+@pytest.mark.parametrize("value", NAMED)
+def test_an_attribute_called_released_hides_no_model(value, tmp_path):
+    class Ward(TabularEnv):
+        released = value
+
+    class Wards(TabularVectorEnv):
+        released = value
+
+    mdp = model(randomness=SEEDED).mdp
+    save_tables(tmp_path / "tables.npz", TabularMDP.from_gymnasium(Ward(mdp), 4))
+    agent = PSRL.private(mdp, epsilon=1.0, episodes=5)
+    agent._environments = ()
+    agent.learn(env=Wards(2, mdp))
+    for learner in (
+        learned(Ward(mdp)),
+        learned(TabularMDP.from_gymnasium(Ward(mdp), 4)),
+        learned(load_tables(tmp_path / "tables.npz")),
+        agent,
+    ):
+        page = pages(learner)
+        assert page["guarantee"]["environments"][0]["relation"] == RELATION
+        assert not page["shareable"]
+
+
+def test_a_model_beside_that_of_the_tables_is_stated(tmp_path):
+    class Ward(TabularEnv):
+        released = model(seed=1, epsilon=2.0)
+
+    both = TabularMDP.from_gymnasium(Ward(model().mdp), 4)
+    save_tables(tmp_path / "tables.npz", both)
+    for env in (Ward(model().mdp), both, load_tables(tmp_path / "tables.npz")):
+        stated = pages(learned(env))["guarantee"]["environments"]
+        assert {each["epsilon"] for each in stated} == {0.5, 2.0}
+
+
+@pytest.mark.parametrize("kind", SIDE_BY_SIDE)
 def test_all_models_of_a_vector_are_stated(kind):
     models = [model(seed=seed) for seed in (0, 1, 1)]  # two differ, and cost the same
     agent = PSRL.private(wrapped(models[0]), epsilon=1.0, episodes=5)
@@ -260,6 +308,25 @@ def test_what_is_learned_in_a_fit_without_privacy_is_not_saved(numbers, tmp_path
     with pytest.raises(ValueError, match="private data"):
         agent.to_policy(["a caveat"]).save(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bins", [None, "4"])
+def test_no_training_begins_in_a_fit_without_privacy(numbers, bins):
+    def make(**_: object) -> gym.Env:
+        env = ReleasedContinuousEnv(released=numbers, horizon=5)
+        env.reward_range = (-1.0, 0.0)
+        return env
+
+    gym.register("NoPrivacy-v0", entry_point=make, max_episode_steps=5)
+    stretches: list[object] = []
+    try:
+        with pytest.raises(ValueError, match="released with privacy"):
+            run_training(
+                TrainSpec(env="NoPrivacy-v0", episodes=5, bins=bins), callback=stretches.append
+            )
+    finally:
+        del gym.registry["NoPrivacy-v0"]
+    assert not stretches
 
 
 @pytest.mark.parametrize("target", [{"epsilon": 0.1}, {"target": RenyiDP(2, 1.0)}])

@@ -136,3 +136,25 @@ def test_threads_that_learn_take_turns() -> None:
     assert agent.episodes_done == 4
     assert len(running) == 4 * H
     assert sum(a != b for a, b in itertools.pairwise(running)) == 1
+
+
+def test_a_draw_during_a_plan_leaves_no_policy_of_the_draw_before() -> None:
+    """Or `policy` stayed that of the first draw until there was a third."""
+    agent = made()
+    first, second, *_ = agent.schedule.starts(50)
+    agent.begin_episode(first)
+    before, plan = agent.draws, agent._plan_to_deploy
+
+    def during_a_draw() -> np.ndarray:
+        policy = plan()
+        thread = Thread(target=agent.begin_episode, args=(second,))
+        thread.start()
+        thread.join()
+        vars(agent).pop("_plan_to_deploy")
+        return policy
+
+    vars(agent)["_plan_to_deploy"] = during_a_draw
+    stale = agent.policy
+    assert agent.draws == before + 1
+    assert agent.policy is not stale
+    np.testing.assert_array_equal(agent.policy, plan())

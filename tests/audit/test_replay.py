@@ -1,6 +1,7 @@
 """The replay itself: pipelines that are as they should be, and each way in which one is not."""
 
 import warnings
+from collections import deque
 from functools import partial
 
 import numpy as np
@@ -327,6 +328,10 @@ class _Kept:
         self.kept = kept
 
 
+def _long(n):
+    return np.arange(5000.0) + n * 1e-12 * (np.arange(5000) == 2500)
+
+
 def _with(base, value, kept):
     made = type("Own", (base,), {"__repr__": lambda self: "Own"})(value)
     made.kept = kept
@@ -348,6 +353,13 @@ def _with(base, value, kept):
         lambda n: _with(list, [1], n),
         lambda n: _with(dict, {"a": 1}, n),
         lambda n: partial(sum, [n]),
+        lambda n: partial(sum, _long(n)),
+        lambda n: deque([_Kept(n)]),
+        lambda n: {"a": _Kept(n)}.values(),
+        lambda n: {"a": _Kept(n)}.items(),
+        lambda n: deque([_long(n)]),
+        lambda n: np.array([_long(n), None], dtype=object),
+        lambda n: np.array([1 + n * 1e-12]),
     ],
 )
 def test_all_that_a_result_holds_is_compared(seen):

@@ -307,6 +307,18 @@ def test_data_where_no_users_were_planned_are_refused() -> None:
     draw(accountant, [(sampler, np.ones((2, 3)))], np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("users", [(0,), (0, 0)])
+def test_a_stream_without_users_needs_no_noise(users: tuple[int, ...]) -> None:
+    accountant, rng = RdpAccountant(), np.random.default_rng(0)
+    sampler = NoisyCounts(sigma=5.0, updates=len(users), factorisation=LocalNoise(users))
+    for _ in users:
+        with pytest.raises(ValueError, match="counts must be 0 in a batch of no users"):
+            draw(accountant, [(sampler, np.ones((2, 3)))], rng)
+        (posterior,) = draw(accountant, [(sampler, np.zeros((2, 3)))], rng)
+        assert not posterior.counts.any()
+        assert np.isfinite(posterior.sample(rng)).all()
+
+
 @each_name
 def test_shared_factors_cannot_be_changed(name: Any) -> None:
     factors = factorise(name, 10)

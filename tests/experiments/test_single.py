@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -26,6 +27,12 @@ def test_rewards_that_may_depend_on_the_arrival_are_covered(env: str) -> None:
 def test_an_episode_is_as_long_as_it_is() -> None:
     said = guarantee(relation="replace-episode", horizon=7)
     assert said["relation"] == str(ReplaceEpisode(7))
+
+
+@pytest.mark.parametrize("agent", ["psrl", "ucbvi"])
+def test_one_episode_has_a_draw_without_users(agent: str) -> None:
+    method = Method(agent=agent, sampler="local-counts")
+    assert guarantee(episodes=1, method=method)["draws"] == 1
 
 
 @pytest.mark.slow
@@ -123,3 +130,56 @@ def test_names_of_relations(arrival: bool) -> None:
 def test_what_an_environment_is_made_with_is_text(arg: object) -> None:
     with pytest.raises(ValueError, match="env_args must each be name=value"):
         TrainSpec(env="privrl/RiverSwim-v0", env_args=(arg,))
+
+
+class OfAUser(gym.Env):
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+    reward_range = 0.0, 1.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return int(action), float(action), False, False, {}
+
+
+class Unclosed(OfAUser):
+    def close(self):
+        raise RuntimeError("no window")
+
+
+class Tables(OfAUser):
+    P = {s: {a: [(1.0, a, float(a), False)] for a in range(2)} for s in range(2)}  # noqa: RUF012
+    initial_state_distrib = 1.0, 0.0, 0.0
+
+
+class Unnamed(OfAUser):
+    action_names = 7
+
+
+class Map(OfAUser):
+    desc = np.array([[b"S", b"\xff"]])
+
+
+@pytest.fixture
+def spec(request: pytest.FixtureRequest) -> Any:
+    gym.register("OfAUser-v0", entry_point=request.param, max_episode_steps=2)
+    yield TrainSpec(env="OfAUser-v0", episodes=4, reward_range=(0.0, 1.0))
+    del gym.registry["OfAUser-v0"]
+
+
+@pytest.mark.parametrize("spec", [Unclosed, Tables], indirect=True)
+def test_errors_of_an_environment_lose_no_policy(spec: TrainSpec) -> None:
+    with pytest.warns(UserWarning, match="env: it.*(no window|matmul)"):
+        result = run_training(spec)
+    assert result.policy.actions.shape == (2, 2)
+    assert result.worth is None
+
+
+@pytest.mark.parametrize("spec", [Unnamed, Map], indirect=True)
+def test_what_an_environment_says_of_itself_fails_before_the_first_draw(spec: TrainSpec) -> None:
+    stretches: list[object] = []
+    with pytest.raises((TypeError, UnicodeDecodeError)):
+        run_training(spec, callback=stretches.append)
+    assert not stretches

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from made import agent_of
 
-from privrl.agents import PSRL, NoisyRewards, TabularAgent
+from privrl.agents import PSRL, Geometric, NoisyRewards, TabularAgent, TabularSetup
 from privrl.agents import training as stretches
 from privrl.agents.training import play
 from privrl.costs.relations import ReplaceStep
-from privrl.envs import TabularMDP, riverswim
+from privrl.envs import TabularMDP, TabularVectorEnv, riverswim
+from privrl.envs.support import Support
 from privrl.experiments.training.run import train
-from privrl.samplers.noisy_counts import NonPrivate
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 CHAIN = riverswim(30, 20)
 ON_ARRIVAL = riverswim(30, 20, variant="dps")
@@ -88,6 +89,65 @@ def test_many_episodes_are_played_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     made = agent(CHAIN, known=False, batch=())
     play(made, CHAIN, 21, np.random.default_rng(0))  # two at a time
     assert made._new.counts.sum() == 21 * 20
+
+
+@pytest.mark.parametrize(
+    ("large", "env", "named"),
+    [
+        (2**20, CHAIN, "observe_counts"),
+        (0, CHAIN, "observe_steps"),
+        (2**20, TabularVectorEnv(3, CHAIN), "observe_steps"),
+    ],
+)
+def test_an_interrupted_stretch_counts_all_episodes_that_it_recorded(
+    large: int, env: TabularMDP, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the rest would add more users to a batch than local noise is planned for."""
+    monkeypatch.setattr(stretches, "_LARGE", large)
+    monkeypatch.setattr(stretches, "_AT_ONCE", 60)
+    made = PSRL(
+        TabularSetup(
+            30, 2, 20, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()),
+            schedule=Geometric(2.0), rng=0,
+        )
+    )  # fmt: skip
+    tell, told = getattr(made, named), []
+
+    def interrupted(*given: object, **more: object) -> None:
+        tell(*given, **more)
+        told.append(made._new.counts.sum() / 20)
+        if told[-1] > 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(made, named, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(made, env, 63, 0)
+    draws = made.schedule.starts(made.episodes_done)
+    assert told[-1] == made.episodes_done - draws[-1]
+
+
+@pytest.mark.parametrize("large", [2**20, 0])
+@pytest.mark.parametrize(
+    ("terminates", "mask", "words"),
+    [
+        (True, np.ones((3, 2, 4), bool), "no support with terminates=True on tables"),
+        (False, np.eye(3, dtype=bool)[:, None].repeat(2, 1), "every transition that can happen"),
+    ],
+)
+def test_a_support_that_does_not_fit_is_refused_before_the_first_draw(
+    terminates: bool, mask: np.ndarray, words: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretches, "_LARGE", large)
+    made = PSRL(
+        TabularSetup(
+            3, 2, 4, sampler=NoisyCounts(sigma=9.0, updates=5), terminates=terminates,
+            rewards=NoisyRewards(NonPrivate()), support=Support.from_mask(mask),
+        )
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=words):
+        train(made, riverswim(3, 4), 5, 0)
+    assert made.draws == 0
+    assert not made.accountant.journal
 
 
 def test_no_table_is_made_of_what_is_hardly_touched() -> None:
