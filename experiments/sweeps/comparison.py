@@ -46,6 +46,11 @@ class Comparison(Spec):
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         self.target(1.0)  # which checks delta and order
+        if self.renyi_order is not None and self.delta == 0:
+            raise ValueError(
+                "delta must be > 0 with renyi_order, as epsilon is reported at it, got 0; 1e-5 is "
+                "usual."
+            )
 
     def job(self, method: Method, epsilon: float | None, *, first_run: int = 0, **of: Any) -> Job:
         """Return a job of one of the methods at one of the budgets."""

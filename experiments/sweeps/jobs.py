@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, Target, target_of
+from privrl.accounting.targets import RenyiDP, Target, target_of
 from privrl.agents import TabularAgent
 from privrl.agents.methods import Method, Task, facts_of_tables, make_agent, renyi_budget
 from privrl.agents.schedules import schedule_named
@@ -250,7 +250,7 @@ def run_abreast(
     if job.method.is_private:
         accountant = agent.accountant
         assert isinstance(accountant, RdpAccountant)
-        spent = epsilon = accountant.epsilon(job.delta or DEFAULT_DELTA)
+        spent = epsilon = accountant.epsilon(job.delta)
         if job.renyi_order is not None:
             spent = accountant.spent(job.renyi_order)
         # A sampler of a single budget states one number.

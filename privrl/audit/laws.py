@@ -64,6 +64,7 @@ _LARGEST_DISCRETE = 1e5  # sigma of discrete noise whose whole table of probabil
 _TIES = 0x1A3  # seed of the coins that spread a whole number's probability
 _TINY = np.finfo(np.float64).tiny
 _FURTHEST = 37.0  # of a score, where floats end
+_ROUNDING = 1e-9  # by which a row of probabilities may miss its sum
 
 
 class Law(ABC):
@@ -210,7 +211,7 @@ def law_test(
         )
     claimed = law.log_likelihood(checked).sum()
     p_values = {
-        name: math.exp(min(0.0, claimed - law._log_likelihood(checked, other).sum()))
+        name: float(np.exp(np.minimum(0.0, claimed - law._log_likelihood(checked, other).sum())))
         for name, other in law.wrong(error).items()
     }
     return LawResult(
@@ -278,7 +279,7 @@ def _shape(scores: FloatArray) -> float:
     chance = special.ndtr(ordered)
     steps = np.arange(size + 1) / size
     distance = max(float((steps[1:] - chance).max()), float((chance - steps[:-1]).max()))
-    return min(1.0, 2 * math.exp(-2 * size * distance**2))
+    return float(np.minimum(1.0, 2 * math.exp(-2 * size * distance**2)))
 
 
 def _dependence(scores: FloatArray) -> float:
@@ -557,6 +558,16 @@ class DirichletLaw(Law):
     def parameters(self) -> FloatArray:
         """The concentrations."""
         return self._concentrations(1.0, 1.0)
+
+    def check(self, draws: ArrayLike) -> FloatArray:
+        """Return draws as floats; ValueError if rows are not probabilities that sum to 1."""
+        checked = super().check(draws)
+        if not ((checked >= 0).all() and (abs(checked.sum(axis=-1) - 1) <= _ROUNDING).all()):
+            raise ValueError(
+                "draws must be probabilities, in rows that each sum to 1 within 1e-9; what a row "
+                "adds up to could tell of the data."
+            )
+        return checked
 
     def wrong(self, error: float) -> Mapping[str, FloatArray]:
         """Too large a weight, for cells with counts, and too small a prior."""

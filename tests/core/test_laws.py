@@ -356,3 +356,23 @@ def test_what_cannot_be_computed_is_no_proof() -> None:
     assert dataclasses.replace(sound, p_value=math.nan).violated
     honest = law_test(rng().normal(size=100), laws.GaussianLaw(sigma=1.0))
     assert dataclasses.replace(honest, p_values={"shape": math.nan}).violated
+
+
+@pytest.mark.parametrize("far", [1e160, 1e200, -1e308])
+def test_what_cannot_be_computed_is_found(far):
+    """A square that overflows leaves no number to compare, and no claim that all is well."""
+    law = laws.GaussianLaw(sigma=1.0)
+    draws = np.random.default_rng(0).normal(0, 0.8, 5000)
+    draws[0] = far
+    with np.errstate(all="ignore"):
+        assert "noise" in laws.law_test(draws, law).found
+
+
+@pytest.mark.parametrize("times", [1 + 1e-7, 1e6, -1.0])
+def test_rows_that_are_no_probabilities_are_refused(times):
+    law = laws.DirichletLaw(weight=1.0, counts=[1e6, 0.0], alpha=1.0)
+    draws = np.random.default_rng(0).dirichlet(law.parameters, 5000)
+    assert not laws.law_test(draws, law).violated
+    draws[-1] *= times
+    with pytest.raises(ValueError, match="rows that each sum to 1"):
+        laws.law_test(draws, law)

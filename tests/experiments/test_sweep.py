@@ -422,6 +422,7 @@ def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
         ({"runs": 2.5}, "runs must be"),
         ({"seed": -1}, "seed must be"),
         ({"delta": 1.0}, "delta must be"),
+        ({"delta": 0.0, "renyi_order": 2.0}, "delta must be > 0 with renyi_order"),
         ({"env": "NoSuchEnv-v0"}, "env must be"),
         ({"env": "CartPole-v1"}, "its tables"),
         (
