@@ -10,6 +10,7 @@
   posterior sampling* (2017), as DPS quotes it in (6): twice ``"dps"``.
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -96,6 +97,6 @@ def _furthest(largest: float, weight: Numbers, alpha: Numbers, orders: FloatArra
 def sensitivities(vectors: Iterable[ChangeVector]) -> tuple[float, float]:
     """Return the papers' ``Δ₂²`` and ``Δ∞``: the largest of any change vector."""
     vectors = list(vectors)
-    squares = max((sum(m * m for m in vector) for vector in vectors), default=0.0)
+    squares = max((math.fsum(m * m for m in vector) for vector in vectors), default=0.0)
     largest = max((abs(m) for vector in vectors for m in vector), default=0.0)
     return squares, largest

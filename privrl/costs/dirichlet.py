@@ -17,7 +17,7 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import check_among, check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
-from privrl.numerics.upwards import DIVERGENCE, outward
+from privrl.numerics.upwards import DIVERGENCE, FEW, outward
 
 Bound = Literal["exact", "dps", "dkl", "geumlek"]
 _DOMAIN = (1e-30, 1e30)  # of weight and prior: where nothing under- or overflows
@@ -144,10 +144,10 @@ class DirichletBulk:
     def at_most(self, cost: DirichletCost, order: float) -> float:
         """Return DPS's bound, with trigamma(x) < 1/x + 1/(2 x²) + 1/(6 x³)."""
         weight = cost.weight
-        far = (order - 1) * weight * self._largest
+        far = (1 + 4 * FEW) * ((order - 1) * weight * self._largest)  # no less than there
         least = cost.alpha - far
         if far >= cost.alpha * LIMIT or (self._bound == "dkl" and least < 1):
-            return math.inf  # or it may be, as in `changes_rdp`
+            return math.inf  # or it may be, in `changes_rdp`
         trigamma = (1 + (0.5 + 1 / (6 * least)) / least) / least
         return self._factor * order / 2 * weight * weight * self._squares * trigamma
 

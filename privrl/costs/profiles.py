@@ -13,6 +13,7 @@ In each the privacy loss is linear in one real variable with a log-concave densi
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -131,8 +132,9 @@ def changes_rdp(
     each = np.where(finite, terms[..., :-1] / (orders - 1) + rest, np.inf)
     cost = dict(zip(amounts, each, strict=True))
     for vector in changes:
-        worst = np.maximum(worst, sum(cost[amount] for amount in vector))
-    return outward(worst, DIVERGENCE)
+        cells = Counter(vector).items()
+        worst = np.maximum(worst, sum(times * cost[amount] for amount, times in cells))
+    return outward(worst, max(DIVERGENCE, FEW * len(amounts)))  # sums of many round, too
 
 
 def factor_log_delta(factor: Factor, epsilon: ArrayLike) -> FloatArray:

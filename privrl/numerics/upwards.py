@@ -2,9 +2,10 @@
 
 A sum, a product or a quotient of two floats is rounded upwards exactly: what rounding took is
 itself a float (Knuth; Dekker), whose sign says whether the next float is needed. Results that are
-floats, as in textbook examples, stay unchanged. Results of special functions or integrals move
-outwards by an allowance, several times the largest error that was found by holding random
-parameters against rigorous enclosures: ``python tests/core/enclosures.py``.
+floats, as in textbook examples, stay unchanged, but for products and quotients near the least and
+the largest floats. Results of special functions or integrals move outwards by an allowance, several
+times the largest error that was found by holding random parameters against rigorous enclosures:
+``python tests/core/enclosures.py``.
 """
 
 import numpy as np
@@ -64,7 +65,8 @@ def quotient_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
     product, error = _two_product(quotient, y)
     with np.errstate(invalid="ignore"):
         left = (x - product) - error
-    return np.where(left <= 0, quotient, np.nextafter(quotient, np.inf))
+    known = np.isfinite(error)  # not where it overflowed on the way
+    return np.where(known & (left <= 0), quotient, np.nextafter(quotient, np.inf))
 
 
 def exp_up(log: ArrayLike) -> FloatArray:

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -449,6 +450,34 @@ def test_no_budget_admits_what_may_be_infinite() -> None:
     assert spent.spent(order) < 10
 
 
+@pytest.mark.parametrize("ulps", [-9, -4, 1])
+def test_the_quick_bound_ends_where_the_divergence_does(ulps: int) -> None:
+    """It looked at moves that were a little shorter, so that an infinite spend was admitted."""
+    order, alpha, relation = 1e17, 1e10, ReplaceRecord()
+    last = DirichletCost(
+        weight=(1 - 1e-7) * alpha / (order - 1) * (1 + ulps * 2.0**-53),
+        alpha=alpha,
+        relation=relation,
+    )
+    spent = RdpAccountant(budget=RenyiDP(order, 10.0))
+    spent.compose(DirichletCost(weight=1e-12, alpha=alpha, relation=relation))
+    with suppress(BudgetExceeded):
+        spent.compose(last)
+    assert spent.spent(order) < 10
+
+
+def test_very_many_cells_cost_as_many_times_one() -> None:
+    few, many = (
+        DirichletCost(
+            weight=1.0,
+            alpha=1.0,
+            relation=Relation(name="places", tables={"counts": [(1.0,) * n, (-1.0,) * n]}),
+        ).rdp(1.01)
+        for n in (1, 100_000)
+    )
+    assert Fraction(float(many)) >= 100_000 * Fraction(float(few)) / (1 + Fraction(1e-13))
+
+
 def test_tiny_costs_count_against_a_budget() -> None:
     """Next to what is spent their bounds are too small for a float, and were never added."""
     relation = ReplaceRecord()
@@ -526,7 +555,7 @@ def test_certificates_include_what_rounding_hides(settings: dict[str, Any]) -> N
 
 def test_products_that_are_too_small_for_what_rounding_takes() -> None:
     rng = np.random.default_rng(0)
-    sizes = [0.0, 5e-324, 1.5e-323, 1e-300, 2.0**-960, 2.0**-968, 1.0, 1.2, 1e300]
+    sizes = [0.0, 5e-324, 1.5e-323, 1e-300, 2.0**-960, 2.0**-968, 1.0, 1.2, 1e300, 1.79e308]
     sizes += [math.ldexp(rng.uniform(0.5, 1), int(rng.integers(-1070, 1000))) for _ in range(20)]
     with np.errstate(all="ignore"):
         for x, y in itertools.product(sizes, sizes):
