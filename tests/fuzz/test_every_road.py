@@ -301,7 +301,7 @@ def number_env(released: ContinuousModel) -> ReleasedContinuousEnv:
 
 _TABLES = {"TabularMDP", "ReleasedEnv"}
 _NUMERIC = {"ReleasedContinuousEnv"}
-_CLASSIFIERS = {"PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateClassifier"}
+_CLASSIFIERS = ("PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateClassifier")
 Slot = tuple[Callable[[Any, Path], object], set[str]]
 SLOTS: dict[str, Slot] = {
     "PSRL": (lambda it, _: PSRL.private(it, epsilon=1.0, episodes=2), _TABLES | _NUMERIC),
