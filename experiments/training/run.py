@@ -285,7 +285,8 @@ def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:
     try:
         return call()
     except Exception as error:
-        warnings.warn(f"env: {said}: {type(error).__name__}: {error}", stacklevel=3)
+        # Its own text may hold the state that it is in.
+        warnings.warn(f"env: {said}: {type(error).__name__}", stacklevel=3)
         return None
 
 

@@ -171,7 +171,7 @@ def spec(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("spec", [Unclosed, Tables], indirect=True)
 def test_errors_of_an_environment_lose_no_policy(spec: TrainSpec) -> None:
-    with pytest.warns(UserWarning, match="env: it.*(no window|matmul)"):
+    with pytest.warns(UserWarning, match="env: it.*(RuntimeError|ValueError)$"):  # without its text
         result = run_training(spec)
     assert result.policy.actions.shape == (2, 2)
     assert result.worth is None
