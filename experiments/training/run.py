@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypeVar
 
@@ -285,8 +286,9 @@ def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:
     try:
         return call()
     except Exception as error:
-        # Its own text may hold the state that it is in.
-        warnings.warn(f"env: {said}: {type(error).__name__}", stacklevel=3)
+        with suppress(UserWarning):  # raised where warnings are errors
+            # Its own text may hold the state that it is in.
+            warnings.warn(f"env: {said}: {type(error).__name__}", stacklevel=3)
         return None
 
 

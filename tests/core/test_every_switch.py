@@ -76,14 +76,21 @@ _ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _OF_ARRAYS = {"ndim", "shape", "size", "dtype", "kind"}  # attributes, none of which is rounded
 
 
+def _only_raises(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and all(isinstance(each, ast.Raise) for each in node.body)
+    )
+
+
 def comparisons(source: str) -> Iterator[tuple[str, str]]:
     """Yield each comparison of numbers with its function, but those that only raise."""
 
     def walk(node: ast.AST, where: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        refuses = isinstance(node, ast.If) and not node.orelse
-        if refuses and all(isinstance(each, ast.Raise) for each in node.body):  # type: ignore
-            return
         if isinstance(node, ast.Assert):
+            return
+        if _only_raises(node):
             return
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             where = *where, node.name

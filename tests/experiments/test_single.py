@@ -177,6 +177,12 @@ def test_errors_of_an_environment_lose_no_policy(spec: TrainSpec) -> None:
     assert result.worth is None
 
 
+@pytest.mark.filterwarnings("error:env:UserWarning")
+@pytest.mark.parametrize("spec", [Unclosed, Tables], indirect=True)
+def test_nor_where_warnings_are_errors(spec: TrainSpec) -> None:
+    assert run_training(spec).policy.actions.shape == (2, 2)
+
+
 @pytest.mark.parametrize("spec", [Unnamed, Map], indirect=True)
 def test_what_an_environment_says_of_itself_fails_before_the_first_draw(spec: TrainSpec) -> None:
     stretches: list[object] = []
