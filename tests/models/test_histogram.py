@@ -27,6 +27,7 @@ from privrl.mechanisms import (
 )
 from privrl.mechanisms.additive import normalise
 from privrl.models.estimates.frequencies import (
+    _whole_guesses,
     frequencies,
     total_records,
     typical_loss,
@@ -494,6 +495,22 @@ def test_auto_chooses_the_least_loss(target, n: int, d: int) -> None:
         best = min(each[loss] for each in every.values())
         assert every[mechanism_name(chosen)][loss] <= 1.15 * best
         assert every["dirichlet"][loss] > best  # a draw never wins
+
+
+@pytest.mark.parametrize("tilt", [1e-6, 0.1, 0.4, 30.0])
+@pytest.mark.parametrize("size", [0.05, 1.0, 3.9])
+@pytest.mark.parametrize("is_gaussian", [True, False])
+def test_guesses_at_all_counts_are_those_at_each(is_gaussian: bool, size: float, tilt: float):
+    """But for Laplace noise at large tilts, where no count is far from 0."""
+    counts, steps = np.arange(100.0 if tilt < 1 or is_gaussian else 1.0), np.linspace(-12, 12, 97)
+    together = _whole_guesses(counts, steps, tilt, size, is_gaussian)
+    x = np.arange(4_000) / size
+    error = (counts[:, None] / size + steps)[..., None] - x
+    logs = (-(error**2) / 2 if is_gaussian else -np.abs(error)) - tilt * x
+    weights = np.exp(logs - logs.max(-1, keepdims=True))
+    exact = (weights * x).sum(-1) / weights.sum(-1)
+    near = counts <= 12 * size  # farther ones do not occur where the tilt is large
+    assert together[near] == pytest.approx(exact[near], rel=1e-4, abs=1e-250)
 
 
 def test_the_choice_depends_on_the_target() -> None:

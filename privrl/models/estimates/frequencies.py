@@ -44,6 +44,7 @@ Means = Callable[[FloatArray, float], FloatArray]
 _COARSE = 4.0  # size of noise from which on it does not matter that counts are whole
 _WIDTH = 12.0  # sizes of the noise beyond which next to nothing of it is left
 _TINY = np.finfo(np.float64).tiny
+_LOST = 1e-280  # of the largest weight: what is far below underflows
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _POWER = 6  # of the nodes on (0, 1): small frequencies matter by their logarithms
 
@@ -167,7 +168,11 @@ def typical_loss(
         steps = np.linspace(-_WIDTH, _WIDTH, 97)
     chances = np.exp(-(steps**2) / 2 if noise.is_gaussian else -np.abs(steps))
     chances /= chances.sum()
-    guesses = means(whole[:, None] / size + steps, d * size / n) * size
+    tilt = d * size / n
+    if size < _COARSE:
+        guesses = _whole_guesses(whole, steps, tilt, size, noise.is_gaussian) * size
+    else:
+        guesses = means(whole[:, None] / size + steps, tilt) * size
     # Far from 0 a guess moves as its count does.
     q = np.maximum((guesses[at] + (p * n - whole[at])[:, None]) / n, _TINY)
     p = p[:, None]
@@ -232,3 +237,26 @@ def _whole_means(z: FloatArray, tilt: float, size: float, is_gaussian: bool) -> 
     log_weights = (-(error**2) / 2 if is_gaussian else -np.abs(error)) - tilt * x
     weights = np.exp(log_weights - log_weights.max(-1, keepdims=True))
     return (weights * x).sum(-1) / weights.sum(-1)
+
+
+def _whole_guesses(
+    counts: FloatArray, steps: FloatArray, tilt: float, size: float, is_gaussian: bool
+) -> FloatArray:
+    """Return `_whole_means` of some counts plus each of some noise, shape (n_counts, n_steps).
+
+    Weights of whole numbers around a count are the same for all counts, but for where 0 is. Sums
+    of sums give means over that 0, so that small ones keep their digits.
+    """
+    width = 2 * math.ceil(_WIDTH * size)
+    x = np.arange(width, -width - 1, -1) / size  # around a count, downwards to 0
+    error = steps[:, None] - x
+    log_weights = (-(error**2) / 2 if is_gaussian else -np.abs(error)) - tilt * x
+    masses = np.exp(log_weights - log_weights.max(-1, keepdims=True)).cumsum(axis=1)
+    last = width + np.minimum(counts, width).astype(np.intp)
+    moments, masses = masses.cumsum(axis=1)[:, last - 1].T, masses[:, last].T
+    lowest = np.maximum(counts - width, 0.0)[:, None]
+    is_lost = moments < _LOST
+    guesses = (lowest + moments / np.where(is_lost, 1.0, masses)) / size
+    noisy = counts[:, None] / size + steps
+    guesses[is_lost] = _whole_means(noisy[is_lost], tilt, size, is_gaussian)
+    return guesses
