@@ -102,7 +102,7 @@ def outcome(reader: str, values: Any) -> Any:
     return None
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(13)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "container",
@@ -157,7 +157,7 @@ def nullable(values: list[Any]) -> Any:
     return pd.Series(values).convert_dtypes()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("make", [*UNTYPED.values(), inferred, categories, nullable])
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("odd", [ODD, pytest.param(KINDS, marks=pytest.mark.slow)], ids=len)

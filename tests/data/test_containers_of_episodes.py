@@ -57,7 +57,7 @@ EACH_CONTAINER = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(9)
 @EACH_CONTAINER
 def test_a_container_of_an_episode_is_read_as_a_list_or_left_out(
     container: str, tmp_path: Path

@@ -18,6 +18,7 @@ mutation, a line ``equivalent: …`` says why, after a test that covers the plac
 """
 
 import importlib.util
+from ast import PyCF_ONLY_AST
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ class Mutant:
             raise ValueError(f"the text to be replaced must occur once, not {times} times.")
         mutated = text.replace(self.old, self.new)
         try:
-            compile(mutated, self.file, "exec")
+            compile(mutated, self.file, "exec", PyCF_ONLY_AST)
         except SyntaxError as error:
             raise ValueError(f"what comes out is no Python: {error}.") from None
         return mutated
