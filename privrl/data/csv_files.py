@@ -1,7 +1,8 @@
 """Columns of CSV files, as texts: what they say is left to `privrl.data.records`.
 
-A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
-header; those that it lacks are missing. Blank lines are skipped, but in a file of one column they
+A record is one line of the file, with as many fields as the header, quoted where need be. RFC 4180
+lets a quoted field go on over lines; then a quote in the text of one record could make all that
+follow a part of it, so that is refused. Blank lines are skipped, but in a file of one column they
 are empty fields. No error shows a field of a record.
 
 Most of a large file is plain: as many fields in each row as in the header, no quotes but around
@@ -37,8 +38,9 @@ _WORD = 8  # bytes that are compared as one number
 _KEPT = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)  # the first n bytes
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
 _NOT_RECORDS = (
-    "have as many fields in every row as in its header; look for quotes that are not closed or not "
-    "doubled, or another --separator"
+    "have one record in each line, with as many fields as its header; look for line breaks in "
+    "texts (leave out such a column), quotes that are not closed or not doubled, or another "
+    "--separator"
 )
 
 #: The different fields of a column of many rows, and which of them each row has.
@@ -70,7 +72,7 @@ def csv_columns(
                 yield dict(zip(names, columns, strict=True))
         except UnicodeDecodeError:
             wrong = not_utf8(path)
-        except (csv.Error, _TooWide):
+        except (csv.Error, _NoRecord):
             wrong = _NOT_RECORDS
         except (EOFError, zlib.error, gzip.BadGzipFile):
             wrong = "be a whole file as gzip makes it"
@@ -78,8 +80,8 @@ def csv_columns(
         raise ValueError(f"{path.name} must {wrong}.")
 
 
-class _TooWide(Exception):
-    """A row has more fields than the header."""
+class _NoRecord(Exception):
+    """A row is over several lines, or has not as many fields as the header."""
 
 
 class _LongFields:
@@ -109,15 +111,6 @@ def _long_fields() -> Iterator[None]:
         yield
     finally:
         _limit.lift(-1)
-
-
-def _padded(rows: Iterable[list[str]], width: int) -> list[list[str]]:
-    """Return rows of equal width: empty ones are left out, and short ones end in empty fields."""
-    records = [row for row in rows if row or width == 1]
-    widths = set(map(len, records))
-    if max(widths, default=0) > width:
-        raise _TooWide
-    return records if widths == {width} else [row + [""] * (width - len(row)) for row in records]
 
 
 def check_separator(separator: str) -> str:
@@ -178,7 +171,7 @@ class _Lines:
     def parts(
         self, beginning: Iterator[list[str]], places: Sequence[int], width: int
     ) -> Iterator[list[Column]]:
-        """Return the columns at some places, of rows of at most ``width`` fields.
+        """Return the columns at some places, of rows of ``width`` fields.
 
         ``beginning`` has the records that were read with the header.
         """
@@ -195,44 +188,13 @@ class _Lines:
             yield _columns(self.records(block), places, width)
 
     def records(self, block: bytes) -> Iterator[list[str]]:
-        """Return the records of a block; the last may reach into lines of the file behind it."""
-        lines = _Asked(block.decode(), self._file)
+        """Return the records of a block of whole lines."""
+        lines = io.StringIO(block.decode(), newline="")
         reader = csv.reader(lines, delimiter=self._separator, strict=True)
-        while True:
-            lines.begin()
-            row = next(reader, None)
-            if row is None:
-                return
+        for number, row in enumerate(reader, start=1):
+            if reader.line_num != number:
+                raise _NoRecord
             yield row
-
-
-class _Asked:
-    """Lines of a text, and then those of a file as long as a record is not at its end."""
-
-    def __init__(self, text: str, file: IO[bytes]) -> None:
-        self._lines = iter(io.StringIO(text, newline=""))
-        self._file = file
-        self._within = False
-
-    def begin(self) -> None:
-        """Say that a record begins."""
-        self._within = False
-
-    def __iter__(self) -> "_Asked":
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines, None)
-        if line is None:
-            if not self._within:
-                raise StopIteration
-            more = self._file.readline()
-            if not more:
-                raise StopIteration
-            self._lines = iter(io.StringIO(more.decode(), newline=""))
-            line = next(self._lines)
-        self._within = True
-        return line
 
 
 def _marks(block: bytes, mark: int, width: int) -> tuple[bytes, IntArray, IntArray] | None:
@@ -289,8 +251,10 @@ def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> C
 
 
 def _columns(records: Iterator[list[str]], places: Sequence[int], width: int) -> list[Column]:
-    """Return the columns at some places of records, each of at most ``width`` fields."""
-    rows = _padded(records, width)
+    """Return the columns at some places of records, each of ``width`` fields."""
+    rows = [row or [""] for row in records if row or width == 1]
+    if any(len(row) != width for row in rows):
+        raise _NoRecord
     return [_part(list(map(itemgetter(place), rows))) for place in places]
 
 

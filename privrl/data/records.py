@@ -34,7 +34,8 @@ def read_records(
     Parameters
     ----------
     path : pathlib.Path
-        A text file in UTF-8; its columns may be in any order, and others are ignored.
+        A text file in UTF-8, each record a line of it; its columns may be in any order, and others
+        are ignored.
     schema : Schema
         What each column may hold.
     separator : str
@@ -52,8 +53,8 @@ def read_records(
     Raises
     ------
     ValueError
-        If a column is absent or repeated, a row has more fields than the header, or the file is not
-        such a text. The message shows no field.
+        If a column is absent or repeated, a row has not as many fields as the header or goes over a
+        line break, or the file is not such a text. The message shows no field.
     OSError
         If the file cannot be read.
     """

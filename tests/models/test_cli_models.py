@@ -353,8 +353,8 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
         (["histogram", "void.csv", *HISTOGRAM[2:]], "must have a header row"),
         (["histogram", "header.csv", *HISTOGRAM[2:]], "at least one record"),
         (["histogram", "latin.csv", *HISTOGRAM[2:]], "text in UTF-8"),
-        (["histogram", "ragged.csv", *HISTOGRAM[2:]], "as many fields in every row"),
-        (["histogram", "quote.csv", *HISTOGRAM[2:]], "as many fields in every row"),
+        (["histogram", "ragged.csv", *HISTOGRAM[2:]], "one record in each line"),
+        (["histogram", "quote.csv", *HISTOGRAM[2:]], "one record in each line"),
         ([*BAYES, "--target-column", "wage"], "target-column must be one of"),
         ([*BAYES, "--target-column", "age"], "which has bins"),
         ([*BAYES, "--target-column", "job"], "under [columns.job]: other = false"),
@@ -434,7 +434,7 @@ def test_the_schema_decides_what_a_field_is(tmp_path: Path) -> None:
         "1e0;2;;FALSE;20.0;01\n"
         "NA;TRUE;;1;-3;NA\n"
         ";1;;yes;1.5;x y\n"
-        'inf;"a";"b;c\nd";;;" 1"\n',
+        'inf;"a";"b;c d";;;" 1"\n',
         encoding="utf-8",
     )
     records = read_records(tmp_path / "d.csv", schema, separator=";")
@@ -460,12 +460,6 @@ def test_many_rows_come_in_parts_that_fit_together(tmp_path: Path) -> None:
     records = read_records(tmp_path / "d.csv", schema)
     np.testing.assert_array_equal(schema.encode(records), schema.encode(frame))
     assert records["job"].dtype == "category"
-
-
-def test_short_rows_are_missing_fields(tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("job,age\nclerk,5\nsmith\n")
-    schema = Schema({"age": Bins((0, 10, 20), missing=True)})
-    assert schema.encode(read_records(tmp_path / "d.csv", schema)).ravel().tolist() == [0, 2]
 
 
 def test_more_synthetic_records_than_memory_holds_cost_nothing(tmp_path, ledger_path):

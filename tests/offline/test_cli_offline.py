@@ -485,7 +485,7 @@ MORE = [
     (["fit-model", "absent.csv", *FIT[1:]], "'glucose', 'ward', 'dose', 'left' absent"),
     (["fit-model", "twice.csv", *FIT[1:]], "there twice"),
     (["fit-policy", "latin.csv", *FIT[1:]], "text in UTF-8"),
-    (["fit-policy", "wide.csv", *FIT[1:]], "as many fields in every row"),
+    (["fit-policy", "wide.csv", *FIT[1:]], "one record in each line"),
     (["fit-policy", "broken.parquet", *FIT[1:]], "Parquet"),
     (["fit-policy", "empty", *FIT[1:]], "must hold files '.parquet'"),
     ([*POLICY, "--discount", "0"], "discount must be"),
