@@ -285,6 +285,7 @@ def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -
     if isinstance(value, np.ndarray):
         yield f"{place} {value.dtype} {value.shape} {value.tolist()!r}"
     elif isinstance(value, Mapping):
+        yield f"{place} {kind.__name__} of {len(value)}"
         for key, each in value.items():
             yield from _leaves(each, f"{place}[{key!r}]", within)
     elif isinstance(value, list | tuple | deque | ValuesView | Set):
@@ -306,9 +307,13 @@ def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -
 
 
 def _leaves_of_table(value: Any, place: str) -> Iterator[str]:
-    """Take apart what pandas or Arrow holds, of which few rows are printed."""
-    cells = value.to_pylist() if hasattr(value, "to_pylist") else np.asarray(value)
+    """Take apart what pandas or Arrow holds, of which few rows and categories are printed."""
+    if getattr(value, "ndim", 1) == 2 and hasattr(value, "items"):  # whose columns as one array would be of one type
+        cells: Any = [column for _, column in value.items()]
+    else:
+        cells = value.to_pylist() if hasattr(value, "to_pylist") else np.asarray(value)
     yield from _leaves(cells, place)
+    yield from _leaves(getattr(getattr(value, "dtype", None), "categories", None), place)
     for name in _OF_TABLES:
         yield from _leaves(getattr(value, name, None), f"{place}.{name}")
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from privrl.cli import logs, numeric, outputs
 from privrl.cli.released import Release, release_command
-from privrl.cli.terminal import OUT, pair
+from privrl.cli.terminal import OUT, pair, print_beside
 from privrl.files.shown import one_line
 from privrl.numerics.printing import exact, unit_text, up
 
@@ -231,3 +231,4 @@ def _print_statement(statement: dict[str, Any]) -> None:
     )
     for caveat in statement["caveats"]:
         OUT.print(f"[yellow]no guarantee:[/] {escape(one_line(caveat))}")
+    print_beside(statement)

@@ -74,7 +74,8 @@ def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
     assert receipt is not None
     # A name derived from the data is not printed: it would change with one record.
     named = receipt.dataset if receipt.is_named else "these data"
-    OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}")
+    under = escape(str(accountant.relation))
+    OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {under}")
     before, after = receipt.before, receipt.after
     if before.releases:
         OUT.print(f"  spent before: {amount_text(before, delta)}, by {releases(before)}")

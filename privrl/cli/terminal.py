@@ -263,7 +263,7 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also:
     cost = pair(up(guarantee["epsilon_delta"]), guarantee["delta"])
     OUT.print(
         f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "
-        f"{guarantee['relation']}{also}"
+        f"{escape(guarantee['relation'] + also)}"
     )
     print_beside(guarantee)
 

@@ -46,11 +46,15 @@ def setting(name: str, value: float) -> str:
 
 def beside_texts(guarantee: Mapping[str, Any]) -> list[str]:
     """Write what released bins and environments cost, which a guarantee states beside its own."""
-    stated = [("its bins were", each) for each in guarantee.get("bins", ())]
-    stated += [("its environment was", each) for each in guarantee.get("environments", ())]
     return [
-        f"{what} released at a cost beside it: {_cost(each)}; privacy unit: {unit_text(each)}"
-        for what, each in stated
+        text
+        for what in ("bins", "environments")
+        for each in guarantee.get(what, ())
+        for text in (
+            f"its {'bins were' if what == 'bins' else 'environment was'} released at a cost beside "
+            f"it: {_cost(each)}; privacy unit: {unit_text(each)}",
+            *beside_texts(each),
+        )
     ]
 
 

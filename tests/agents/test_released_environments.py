@@ -39,6 +39,7 @@ from privrl.envs.tabular import released_in
 from privrl.experiments import TrainSpec, run_training, train
 from privrl.files.chosen import CAVEAT, Selection, TrialName, mark_chosen, paid_by
 from privrl.files.sharing import SECRET, SEEDED, amounts_of
+from privrl.numerics.printing import beside_texts
 
 RUNNER = CliRunner()
 RELATION = "add or remove one person"
@@ -414,3 +415,14 @@ def test_what_makes_an_environment_once_more_closes_it(monkeypatch):
     _training.learns_in(agent, Elsewhere())
     assert len(closed) == 1
     assert len(pages(agent)["guarantee"]["environments"]) == 2
+
+
+def test_a_policy_from_a_model_says_what_is_beside_it(tmp_path: Path) -> None:
+    """Only the file said it."""
+    inner, outer = model(epsilon=40.0).statement, model(epsilon=3.0).statement
+    beside = {**model().statement, "environments": [outer]}
+    save_released(tmp_path / "model", replace(model(), statement=beside))
+    printed = run("fit-policy", "--from-model", tmp_path / "model", "--out", tmp_path / "policy")
+    assert f"{WORDS} (3, 1e-06)-differential privacy" in printed
+    deep = beside_texts({"environments": [{**outer, "environments": [inner]}]})  # of an edited file
+    assert [text.partition(f"{WORDS} (")[2][:2] for text in deep] == ["3,", "40"]

@@ -345,6 +345,12 @@ def _with(base, value, kept):
         lambda n: pd.DataFrame(np.ones((1, 1)), columns=[f"c{n}"]),
         lambda n: pd.Series([1.0], name=f"c{n}"),
         lambda n: pd.Categorical(["a"], categories=["a", f"c{n}"]),
+        lambda n: pd.DataFrame(
+            {"a": pd.Categorical([0], [*range(200), 200 + n, *range(999, 1999)])}
+        ),
+        lambda n: pd.DataFrame({"a": [2**53 + n % 2], "b": [0.5]}),
+        lambda n: {f"c{n}": {}},
+        lambda n: [{}] * n,
         pd.Timestamp,
         ValueError,
         _Kept,

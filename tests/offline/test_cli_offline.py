@@ -5,6 +5,7 @@ import re
 import shlex
 import zipfile
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,16 @@ def test_a_policy_of_each_budget(options: list[str], cost: str, folder: Path) ->
     text = Path("policy/policy.json").read_text()
     assert '"label": "glucose [0, 4), ward medical"' in text
     assert '"do": "dose 0"' in text
+
+
+def test_a_column_named_like_a_mark_of_style_is_printed(folder: Path) -> None:
+    """It ended the command after the charge."""
+    name = "[/b]patient"
+    visits(300).rename(columns={SCHEMA.person: name}).to_csv("visits.csv", index=False)
+    replace(SCHEMA, person=name).save("visits.toml")
+    result = run("fit-policy", *FIT, "--epsilon", 1)
+    assert result.exit_code == 0, result.output
+    assert f"add or remove one person ({name})" in said(result)
 
 
 def test_a_policy_without_steps(folder: Path) -> None:
