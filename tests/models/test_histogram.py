@@ -110,6 +110,14 @@ def test_a_bin_may_be_wider_than_the_largest_float() -> None:
     assert released.noisy.tolist() == [3, 1]
 
 
+def test_sizes_are_public_if_changes_sum_to_nothing_exactly() -> None:
+    """The float nearest to 0.1 + 0.2 is another number than the two together."""
+    for vector, is_public in (((0.25, 0.5, -0.75), True), ((0.1, 0.2, -(0.1 + 0.2)), False)):
+        relation = Relation("move parts of a record", {"counts": [vector]})
+        released = histogram([1.5] * 9, [0, 1, 2, 3], target=CLOSE, relation=relation, rng=rng())
+        assert released.is_size_public == is_public
+
+
 def test_missing_values_have_their_cell() -> None:
     column = Bins((0, 1, 2), missing=True)
     assert count_cells([0.5, math.nan, None, 3], column).tolist() == [1, 1, 2]
