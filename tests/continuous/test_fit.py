@@ -443,6 +443,8 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
         (["", "1", "0"], [0, 1]),
         (["0.0", "2.5", "no"], [0, 1]),
         ([None, True, 1], [0, 1, 1]),
+        ([0.5, 1e300, 0.0], [1, 1]),
+        ([0.5, True, 0], [1, 1]),
     ],
 )
 @pytest.mark.parametrize("as_text", [False, True])
