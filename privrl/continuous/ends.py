@@ -198,7 +198,7 @@ def _beyond(
             at = part.next_state[:, i]
             far = (column.high - at) if side.upper else (at - column.low)
             far = far / column.width * ENDS.bins / side.bins
-            place = np.minimum((far * ENDS.fine).astype(np.intp), ENDS.fine - 1)
+            place = np.clip((far * ENDS.fine).astype(np.intp), 0, ENDS.fine - 1)
             inside = np.flatnonzero(far < 1)
             found[inside, over[inside].astype(np.intp), s, place[inside]] = 1
         earned = np.zeros((n, 2))

@@ -351,6 +351,22 @@ def test_no_noise_stops_a_fit_that_was_paid_for(persons: int, epsilon: float) ->
         assert np.isfinite(ReleasedContinuousEnv(released=model).reset(seed=0)[0]).all()
 
 
+@pytest.mark.parametrize("far", [5.0, 1e300])
+def test_a_state_out_of_its_range_stops_no_fit_that_was_paid_for(far: float) -> None:
+    """The error came after the charge, and showed the state."""
+    rng = np.random.default_rng(0)
+    state, action = rng.uniform(-1, 1, (2000, 2)), rng.uniform(-1, 1, (2000, 1))
+    over = state[:, 0] > 0.9
+    log = ContinuousLog(SCHEMA, state, action, state, np.zeros(2000), over, np.arange(2001))
+    assert fit_continuous_model(log, epsilon=300, order=2, rng=0).ends is not None
+    state = state.copy()
+    state[7, 0] = far
+    model = fit_continuous_model(
+        replace(log, next_state=state), epsilon=300, order=2, rng=0, accountant=RdpAccountant()
+    )
+    assert model.ends is not None
+
+
 def test_an_empty_log_is_fitted() -> None:
     none = ContinuousLog.of_arrays(
         SCHEMA,
@@ -427,6 +443,8 @@ def test_schemas_and_logs_are_read_from_files(tmp_path: Path) -> None:
         (["", "1", "0"], [0, 1]),
         (["0.0", "2.5", "no"], [0, 1]),
         ([None, True, 1], [0, 1, 1]),
+        ([0.5, 1e300, 0.0], [1, 1]),
+        ([0.5, True, 0], [1, 1]),
     ],
 )
 @pytest.mark.parametrize("as_text", [False, True])

@@ -5,11 +5,10 @@ comparisons with why both sides are right, so a new one has to be thought about,
 are those between two formulas or two rules, tried on the switch and one float to either side.
 """
 
-import ast
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_comparison import comparisons, found, listed, unexplained, unlike
 from mpmath import mp, mpf
 from oracle_mpmath import bregman_lgamma as exact_bregman
 from oracle_mpmath import change_divergence
@@ -53,7 +53,8 @@ from privrl.numerics.upwards import product_down, product_up, quotient_up
 from privrl.samplers.factorisations import factorise
 from privrl.samplers.noisy_counts import NoisyCounts
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2] / "privrl"
+LIST = Path(__file__).with_name("switches.txt")
 
 # The list ---------------------------------------------------------------------------------
 
@@ -63,94 +64,16 @@ LEFT_OUT = {
     *("accounting.journal", "accounting.ledger", "accounting.ledger_file", "accounting.names"),
     *("costs.relations", "mechanisms.errors"),
 }
-KINDS = {
-    "speed": "both sides give the same outcome, and it decides how fast",
-    "exact": "what is compared is exact, or the very number that the law or the rule is about",
-    "bound": "the number is an upper bound on either side",
-    "digits": "two formulas of one number, both of all digits at the switch: by a test",
-    "public": "settings, or what was released; private whatever is taken",
-    "search": "of a place to look at; what is returned holds wherever it ends, or is checked",
-    "check": "refuses an argument",
-}
-_ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-_OF_ARRAYS = {"ndim", "shape", "size", "dtype", "kind"}  # attributes, none of which is rounded
-
-
-def _only_raises(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.If)
-        and not node.orelse
-        and all(isinstance(each, ast.Raise) for each in node.body)
-    )
-
-
-def comparisons(source: str) -> Iterator[tuple[str, str]]:
-    """Yield each comparison of numbers with its function, but those that only raise."""
-
-    def walk(node: ast.AST, where: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        if isinstance(node, ast.Assert):
-            return
-        if _only_raises(node):
-            return
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            where = *where, node.name
-        if isinstance(node, ast.Compare) and any(isinstance(op, _ORDERINGS) for op in node.ops):
-            of_things = map(_is_of_things, (node.left, *node.comparators))
-            yield from [] if any(of_things) else [(".".join(where), ast.unparse(node))]
-        for each in ast.iter_child_nodes(node):
-            yield from walk(each, where)
-
-    return walk(ast.parse(source), ())
-
-
-def _is_of_things(side: ast.expr) -> bool:
-    if isinstance(side, ast.Constant):
-        return isinstance(side.value, str | bytes | None)
-    calls_len = any(isinstance(each, ast.Name) and each.id == "len" for each in ast.walk(side))
-    return calls_len or any(getattr(each, "attr", "") in _OF_ARRAYS for each in ast.walk(side))
-
-
-def found() -> set[tuple[str, str, str]]:
-    """Return module, function and source of every such comparison."""
-    files = {
-        f"{folder}.{path.stem}": path
-        for folder in FOLDERS
-        for path in (ROOT / "privrl" / folder).glob("*.py")
-    }
-    return {
-        (module, *each)
-        for module in files.keys() - LEFT_OUT
-        for each in comparisons(files[module].read_text(encoding="utf-8"))
-    }
-
-
-def listed() -> dict[tuple[str, str, str], tuple[str, str]]:
-    """Return the kind of each entry, and the test that shows it."""
-    lines = Path(__file__).with_name("switches.txt").read_text(encoding="utf-8").splitlines()
-    entries = [[part.strip() for part in line.split(" | ")] for line in lines if line.strip()]
-    assert all(len(each) in (4, 5) for each in entries)
-    counted = Counter(tuple(each[:3]) for each in entries)
-    assert max(counted.values()) == 1, counted.most_common(1)
-    return {(a, b, c): (kind, "".join(test)) for a, b, c, kind, *test in entries}
 
 
 def test_every_comparison_is_listed() -> None:
-    now, known = found(), listed()
-    new = "\n".join(" | ".join(each) for each in sorted(now - known.keys()))
-    gone = "\n".join(" | ".join(each) for each in sorted(known.keys() - now))
+    new, gone = unlike(found(ROOT, FOLDERS, LEFT_OUT), listed(LIST))
     assert not new, f"try both sides of these, and list them in switches.txt:\n{new}"
     assert not gone, f"no longer there, so leave them out of switches.txt:\n{gone}"
 
 
 def test_every_entry_says_why() -> None:
-    kinds = {kind for kind, _ in listed().values()}
-    assert kinds == KINDS.keys()
-    tests = {tuple(test.split("::")) for _, test in listed().values() if test}
-    for file in {file for file, _ in tests}:
-        tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
-        there = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
-        assert {name for each, name in tests if each == file} <= there, file
-    assert all(test for kind, test in listed().values() if kind == "digits")
+    assert not unexplained(listed(LIST))
 
 
 def test_a_new_comparison_is_seen() -> None:

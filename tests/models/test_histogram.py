@@ -102,6 +102,23 @@ def test_huge_numbers_do_not_overflow() -> None:
     assert count_cells([1e300, -1e300], Bins((0, 1, 2))).tolist() == [1, 1]
 
 
+def test_a_bin_may_be_wider_than_the_largest_float() -> None:
+    """One record far from 0 stopped the count of all others, and the error told of it."""
+    column = Bins((-1e308, 1e308), missing=True)
+    values = np.array([0.0, 1e308, -np.inf, np.nan])
+    assert count_cells(values, column).tolist() == [3, 1]
+    released = histogram(values, column, target=CLOSE, rng=rng(), mechanism="discrete-laplace")
+    assert released.noisy.tolist() == [3, 1]
+
+
+def test_sizes_are_public_if_changes_sum_to_nothing_exactly() -> None:
+    """The float nearest to 0.1 + 0.2 is another number than the two together."""
+    for vector, is_public in (((0.25, 0.5, -0.75), True), ((0.1, 0.2, -(0.1 + 0.2)), False)):
+        relation = Relation("move parts of a record", {"counts": [vector]})
+        released = histogram([1.5] * 9, [0, 1, 2, 3], target=CLOSE, relation=relation, rng=rng())
+        assert released.is_size_public == is_public
+
+
 def test_missing_values_have_their_cell() -> None:
     column = Bins((0, 1, 2), missing=True)
     assert count_cells([0.5, math.nan, None, 3], column).tolist() == [1, 1, 2]

@@ -30,7 +30,7 @@ from privrl.data.schema.entries import (
     kind_of,
     refuse_type,
 )
-from privrl.data.schema.texts import WHOLE, number_in
+from privrl.data.schema.texts import TRUTH, WHOLE, number_in
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Key = str | int | bool | tuple[str, str | int | bool]
@@ -40,7 +40,6 @@ NO_NAME: Final[Key] = ("none", False)
 """Of an entry that is there and can be no name."""
 
 _TRUTH: dict[Key, str] = {("whole number", 1): "true", ("whole number", 0): "false"}
-_FLAGS: Final = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +143,14 @@ def flags_in(part: Part) -> FloatArray:
     A missing flag is not set.
     """
     codes = texts_in(part, _flag, missing=0, unknown=-1)
+    if not isinstance(part.entries, list) and part.entries.held in ("numbers", "anything"):
+        numbers = numbers_in(part)  # those with decimals are no texts of names
+        codes = np.where((codes < 0) & ~np.isnan(numbers), numbers != 0, codes)
     return np.where(codes >= 0, codes, np.nan)
 
 
 def _flag(text: str) -> int:
-    number = number_in(_FLAGS.get(text.strip().lower(), text))
+    number = TRUTH.get(text.strip().lower(), number_in(text))
     return -1 if math.isnan(number) else int(number != 0)
 
 

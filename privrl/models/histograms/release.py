@@ -236,7 +236,7 @@ def _counted(numbers: FloatArray, edges: FloatArray) -> IntArray:
         # Products rise with numbers, so that what holds at edges and next to them holds anywhere.
         before, at = ((x - low) * per_bin for x in (np.nextafter(inner, low), inner))
         is_sure = bool(((before < whole) & (at >= whole)).all())
-        if not (astray < _ASIDE and per_bin < math.inf):
+        if not (astray < _ASIDE and 0 < per_bin < math.inf):
             return np.histogram(np.clip(numbers, low, high), edges)[0]
         counts, firsts, lasts = np.zeros(n_bins, np.intp), edges.copy(), edges[1:].copy()
         firsts[0] = lasts[-1] = math.nan  # beyond which nothing is
