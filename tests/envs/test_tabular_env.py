@@ -50,7 +50,7 @@ def test_episodes_end_where_their_tables_say(off, elsewhere):
     """However rows are rounded: an agent of the tables met ends that they did not have."""
     transition = np.full((3, 2, 3), 0.5) * [[[0, 1, 1]], [[1, 0, 1]], [[0, 0, 0]]]
     transition[2, :, 2], transition[2, :, 0] = 1 + off, elsewhere
-    mdp = TabularMDP(transition, np.zeros((3, 2)) + [[1], [1], [0]], np.eye(3)[0], 5)
+    mdp = TabularMDP(transition, np.repeat([[1.0], [1.0], [0.0]], 2, axis=1), np.eye(3)[0], 5)
     env = TabularEnv(mdp)
     assert mdp.ends[2] == (not elsewhere)
     assert {end for _, to, _, end in env.P[0][0] if to == 2} == {bool(mdp.ends[2])}
