@@ -140,7 +140,7 @@ def schedule_named(name: str) -> Schedule:
 def _due(ratio: float, first: int, bits: int) -> frozenset[int]:
     """Return the episodes of all draws below ``2 ** bits``, and the first draw."""
     due, done = [first], first + 1
-    while due[-1] < 2**bits:
+    while due[-1] < 2**bits and done * ratio < math.inf:
         done = max(done + 1, math.ceil(done * ratio))
         due.append(done - 1)
     return frozenset(due)

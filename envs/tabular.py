@@ -162,8 +162,10 @@ class TabularMDP:
     @cached_property
     def ends(self) -> BoolArray:
         """In which states an episode is over, shape (S,): they are never left and pay nothing."""
-        stays = np.diagonal(self.transition, axis1=0, axis2=2).T == 1
+        stays = np.diagonal(self.transition, axis1=0, axis2=2).T >= 1 - _TOLERANCE
         ends: BoolArray = (stays & (self.expected_reward == 0)).all(axis=1)
+        # No way on, rather than a chance of 1 to stay: rows sum to that within rounding.
+        ends[ends] = (np.count_nonzero(self.transition[ends], axis=-1) == 1).all(axis=-1)
         ends.setflags(write=False)
         return ends
 

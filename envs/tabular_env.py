@@ -78,7 +78,7 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         self._start = _cumulative(self.mdp.start)
         self._moves = _cumulative(self.mdp.transition)
         self._reward = np.broadcast_to(self.mdp.reward_table, self.mdp.transition.shape)
-        self._over = _ends(self.mdp)
+        self._over = self.mdp.ends
         self._state: int | None = None
         self._steps = 0
 
@@ -143,14 +143,6 @@ def _check_one(first: tuple[str, object], second: tuple[str, object], hint: str)
     if (one is None) == (other is None):
         got = "neither" if one is None else "both"
         raise ValueError(f"{name} or {other_name} must be given, got {got}; {hint}.")
-
-
-def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
-    """Return which states are never left and pay nothing."""
-    states = np.arange(mdp.n_states)
-    possible = mdp.transition > 0
-    stays = possible[states, :, states] & (possible.sum(axis=-1) == 1)
-    return (stays & (mdp.expected_reward == 0)).all(axis=1)
 
 
 class DrawnEnv(TabularEnv, ABC):

@@ -47,6 +47,15 @@ def test_the_number_of_episodes_grows_by_the_ratio(ratio: float, episodes: int) 
         assert after + 1 >= ratio * (before + 1) or after == before + 1
 
 
+@pytest.mark.parametrize(("ratio", "first", "starts"), [(1e308, 5, [5]), (2.0, 0, [0, 1, 3, 7])])
+def test_a_draw_beyond_all_floats_is_never_due(ratio: float, first: int, starts: list[int]) -> None:
+    schedule = Geometric(ratio, first=first)
+    assert list(schedule.starts(8)) == starts
+    assert list(schedule.starts(2**1023 + 2**1022))[: len(starts)] == starts
+    assert schedule.is_due(first)
+    assert not schedule.is_due(2**1023 + 2**1022)
+
+
 @pytest.mark.parametrize("ratio", [1.0, 0.5, -1, float("nan"), float("inf")])
 def test_bad_ratio(ratio: float) -> None:
     with pytest.raises(ValueError, match="ratio"):

@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from oracle_tabular import FALSE_ALARM, p_value, play, random_mdp
 from scipy.stats import norm
 
+from privrl.agents import PSRL
 from privrl.envs import (
     TabularEnv,
     TabularMDP,
@@ -42,6 +43,19 @@ def test_gymnasium_is_content(mdp):
     check_env(env.unwrapped)
     assert env.unwrapped.observation_space == gym.spaces.Discrete(mdp.n_states)
     assert env.unwrapped.action_space == gym.spaces.Discrete(mdp.n_actions)
+
+
+@pytest.mark.parametrize(("off", "elsewhere"), [(-5e-10, 0), (0, 0), (5e-10, 0), (0, 4e-10)])
+def test_episodes_end_where_their_tables_say(off, elsewhere):
+    """However rows are rounded: an agent of the tables met ends that they did not have."""
+    transition = np.full((3, 2, 3), 0.5) * [[[0, 1, 1]], [[1, 0, 1]], [[0, 0, 0]]]
+    transition[2, :, 2], transition[2, :, 0] = 1 + off, elsewhere
+    mdp = TabularMDP(transition, np.repeat([[1.0], [1.0], [0.0]], 2, axis=1), np.eye(3)[0], 5)
+    env = TabularEnv(mdp)
+    assert mdp.ends[2] == (not elsewhere)
+    assert {end for _, to, _, end in env.P[0][0] if to == 2} == {bool(mdp.ends[2])}
+    agent = PSRL.private(mdp, epsilon=1.0, episodes=4, rng=0)
+    assert agent.learn(env=env, rng=0).episodes_done == 4
 
 
 @pytest.mark.few(2)

@@ -9,13 +9,14 @@ import pytest
 from crowds import says
 from offline_logs import SCHEMA, Person, log_of, random_person, worth_choosing
 
+from privrl.accounting import releases
 from privrl.accounting.rdp import RdpAccountant
 from privrl.audit import audit_replay
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import LoggedPolicy, fit_model, fit_policy, persons, policy
+from privrl.offline import LoggedPolicy, evaluate_policy, fit_model, fit_policy, persons, policy
 from privrl.offline.facts import LogFacts, release_facts
 from privrl.offline.persons import PersonStream
 
@@ -128,6 +129,58 @@ def test_nobody_beside_one() -> None:
                 result = audit_replay(fit(epsilon), one, other)
                 assert not result.findings
                 assert result.error is None
+
+
+# What each adds ----------------------------------------------------------------------------------
+
+SKEWED = np.tile([0.85, 0.15], (3, 1))
+TRIAL: dict[str, Any] = {"admissible": ALL, "behaviour": "uniform", "discount": 0.97}
+BY_OUTCOME: dict[str, Any] = {"step_rewards": (0.0, 0.0)}
+PLAYED = {"action": np.array([0, 1, -1]), "behaviour": SKEWED}
+WAYS: list[tuple[Any, str, int, dict[str, Any], dict[str, Any]]] = [
+    (fit_policy, "vote", 3, {"epsilon": 3.0, **TRIAL}, {}),
+    (fit_policy, "rounds", 7, {"epsilon": 300.0, **TRIAL}, {}),
+    (fit_policy, "rounds", 5, {"epsilon": 100.0, **TRIAL}, BY_OUTCOME),  # and returns
+    (fit_policy, "rounds", 9, {"epsilon": 100.0, "behaviour": SKEWED, "discount": 0.97}, {}),
+    (fit_policy, "counts", 5, {"epsilon": 300.0}, {}),
+    (fit_policy, "counts", 5, {"epsilon": 300.0, "order": 2.0}, {}),
+    (fit_model, "endings", 5, {"epsilon": 1.0}, {}),
+    (evaluate_policy, "steps", 2, {"epsilon": 1.0, "discount": 0.97, **PLAYED}, {}),
+    (evaluate_policy, "last", 3, {"epsilon": 1.0, "method": "last", **PLAYED}, BY_OUTCOME),
+]
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("way", "kind", "number", "given", "public"), WAYS)
+def test_each_adds_among_others_what_they_add_alone(
+    *, way, kind, number, given, public, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, in all tables: no step, length or rounding of others moves an amount."""
+    whole, drawn = releases.release, list[Any]()
+
+    def run(persons: list[Person]) -> tuple[Any, list[Any]]:
+        sums: list[Any] = []
+
+        def release(owner: Any, cost: Any, data: Any, *given: Any) -> Any:
+            sums.append(data.copy())
+            if len(drawn) < number:
+                drawn.append(whole(owner, cost, data, *given))
+            return drawn[len(sums) - 1]
+
+        monkeypatch.setattr(releases, "release", release)
+        return way(log_of(persons, **public), rng=np.random.default_rng(0), **given), sums
+
+    draw = np.random.default_rng(0)
+    persons: list[Person] = [random_person(draw, **public) for _ in range(200)]
+    made, everybody = run(persons)
+    said = made.statement["details"]["model"] if way is fit_model else vars(made)
+    assert kind in (said if isinstance(said, str) else (said.get("kind"), said.get("method")))
+    assert len(everybody) == number
+    for place in (0, 77, 199):
+        others, alone = run([*persons[:place], *persons[place + 1 :]])[1], run([persons[place]])[1]
+        assert sum(np.abs(each).sum() for each in alone) > 0
+        for all_of_them, less, own in zip(everybody, others, alone, strict=True):
+            np.testing.assert_array_equal(all_of_them - less, own)
 
 
 # Leaks that must be seen -------------------------------------------------------------------------
