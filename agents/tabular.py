@@ -7,6 +7,7 @@ tables alone. Subclasses differ in how they plan.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import is_not
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -65,10 +66,10 @@ class TabularAgent(Checkpointed, ABC):
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
-        "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "_policy",
-        "episodes_done", "_unplanned", "_environments",
+        "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "episodes_done",
+        "_unplanned", "_environments",
     )  # fmt: skip
-    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
+    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed", "_policy")
     schedule: Schedule = fixed()
 
     # Facts about the class for the command line, sweeps and figures.
@@ -103,7 +104,7 @@ class TabularAgent(Checkpointed, ABC):
         self._released: tuple[Posterior, Posterior] | None = None
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
-        self._policy: IntArray | None = None
+        self._policy: tuple[tuple[Any, Any], IntArray] | None = None  # and what it was made for
         self._noise = own_rng(self._rng)  # so that random actions reveal nothing about it
         self._entered: Draws | None = None
         self._half_done: str | None = None  # an operation that did not finish
@@ -163,12 +164,11 @@ class TabularAgent(Checkpointed, ABC):
 
         The behaviour policy, `behaviour`, may instead follow one sample or explore.
         """
-        policy = self._policy
-        if policy is None:
-            released, policy = self._released, self._plan_to_deploy()
-            if self._released is released:  # else a thread drew meanwhile, and this is out of date
-                self._policy = policy
-        return policy
+        # Read before planning, and in this order: a thread may draw and plan meanwhile.
+        now, made = (self._released, self._unplanned), self._policy
+        if made is None or any(map(is_not, made[0], now)):
+            made = self._policy = now, self._plan_to_deploy()
+        return made[1]
 
     @property
     def released(self) -> tuple[Posterior, Posterior] | None:
@@ -330,8 +330,8 @@ class TabularAgent(Checkpointed, ABC):
                 self._new, self._paid, self._half_done = new, paid, None
             raise
         self._draws += 1
-        self._released, self._policy = (transition, reward), None
-        self._unplanned, self._half_done = episode, None
+        self._unplanned = episode  # first: a thread may look at the policy now
+        self._released, self._half_done = (transition, reward), None
 
     def _will_pay(self, cost: Cost | None) -> None:
         """Record the cost of a draw before it is charged.

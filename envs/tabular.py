@@ -1,7 +1,7 @@
 """A finite Markov decision process with known tables: the mathematical object."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -59,9 +59,10 @@ class TabularMDP:
     reward: FloatArray
     start: FloatArray
     horizon: int
-    _released: Any = field(default=(), kw_only=True, repr=False)  # the models that this is of
+    # The models that this is of. `replace` hands them on; `asdict` and digests do not see them.
+    _released: InitVar[Any] = field(default=(), kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, _released: Any) -> None:
         transition = _frozen("transition", self.transition)
         n_states, n_actions = (*transition.shape, 0, 0)[:2]
         if transition.shape != (n_states, n_actions, n_states) or not transition.size:
@@ -90,13 +91,13 @@ class TabularMDP:
 
         horizon = check_count("horizon", self.horizon)
         checked = {"transition": transition, "reward": reward, "start": start, "horizon": horizon}
-        for name, value in checked.items():
+        for name, value in {**checked, "_released": _released}.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickles forget "read-only"
         made = type(self), (self.transition, self.reward, self.start, self.horizon)
         # Gymnasium copies what environments are made of.
-        return (*made, {"_released": self._released}) if self._released else made
+        return (*made, {"_released": vars(self)["_released"]})
 
     @classmethod
     def from_gymnasium(cls, env: gym.Env[Any, Any], horizon: int | None = None) -> Self:

@@ -131,6 +131,30 @@ def test_same_randomness_same_run(make: Make) -> None:
     assert runs[0].equals(runs[1])
 
 
+@pytest.mark.few(3)
+@each_agent
+def test_who_looks_at_the_policy_at_any_time_leaves_no_older_one(make: Make) -> None:
+    """Between a draw and its plan, the policy of the draw before was kept for good."""
+
+    def trained(after: str | None) -> TabularAgent:
+        learner = make(rng=np.random.default_rng(3))
+
+        def look(self: TabularAgent, name: str, value: object) -> None:
+            super(kind, self).__setattr__(name, value)
+            if name == after:
+                with suppress(ValueError):  # before the first draw
+                    _ = self.policy
+
+        kind = type("Looked", (type(learner),), {"__setattr__": look})
+        object.__setattr__(learner, "__class__", kind)
+        train(learner, MDP, 7, np.random.default_rng(4))
+        return learner
+
+    policy = trained(None).policy
+    for after in ("_released", "_unplanned", "_half_done", "_model", "_behaviour"):
+        np.testing.assert_array_equal(trained(after).policy, policy, err_msg=after)
+
+
 @pytest.mark.few(18)
 @pytest.mark.parametrize("name", ALL_AGENTS)
 def test_every_draw_is_charged_before_it_is_made(name: str) -> None:

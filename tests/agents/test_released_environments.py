@@ -4,7 +4,7 @@ import copy
 import json
 import pickle
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -248,6 +248,57 @@ def test_a_checkpoint_keeps_it(tmp_path):
     assert pages(again)["guarantee"]["environments"] == pages(agent)["guarantee"]["environments"]
     again.learn(3)
     assert pages(again)["guarantee"]["environments"][0]["epsilon"] == 3.0
+
+
+def of_a_file(released: Released) -> TabularMDP:
+    save_tables("tables.npz", released.mdp)
+    return load_tables("tables.npz")
+
+
+def of_public(released: Released) -> TabularMDP:
+    mdp = released.mdp
+    return TabularMDP(mdp.transition, mdp.reward, mdp.start, mdp.horizon)
+
+
+COPIES = {
+    "themselves": lambda released: released.mdp,
+    "a pickle": lambda released: pickle.loads(pickle.dumps(released.mdp)),
+    "a deep copy": lambda released: copy.deepcopy(released.mdp),
+    "a replacement": lambda released: replace(released.mdp),
+    "those of a file": of_a_file,
+    "public ones": of_public,
+}
+
+
+@pytest.mark.parametrize("second", COPIES)
+@pytest.mark.parametrize("first", ["themselves", "a pickle", "public ones"])
+def test_a_run_goes_on_in_any_copy_of_its_tables(first, second, tmp_path, monkeypatch):
+    """The digest of the tables depended on who held the model, and the checkpoint was refused."""
+    monkeypatch.chdir(tmp_path)
+    released, kept = model(), Checkpoint(path="run.private", episodes=1)
+    public = of_public(released)
+
+    def stop(stretch):
+        if stretch.first >= 3:
+            raise KeyboardInterrupt
+
+    agents = [PSRL.private(public, epsilon=1.0, episodes=20, rng=0) for _ in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        agents[0].learn(env=COPIES[first](released), rng=1, callback=stop, checkpoint=kept)
+    agents[1].learn(20, env=COPIES[second](released), rng=1, checkpoint=kept)
+    assert agents[1].episodes_done == 20
+    guarantee = pages(agents[1])["guarantee"]
+    assert len(guarantee.get("environments", ())) == ({first, second} != {"public ones"})
+
+
+def test_a_model_and_its_tables_are_plain_data():
+    """Each held the other, so that both of the first raised RecursionError."""
+    released = model()
+    names = ("transition", "reward", "start", "horizon")
+    assert tuple(asdict(released.mdp)) == tuple(asdict(released)["mdp"]) == names
+    np.testing.assert_array_equal(TabularMDP(**asdict(released.mdp)).reward, released.mdp.reward)
+    public = TabularMDP(*astuple(of_public(released)))
+    np.testing.assert_array_equal(public.start, released.mdp.start)
 
 
 def test_a_trial_is_not_left_through_an_environment(tmp_path):
