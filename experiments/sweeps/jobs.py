@@ -349,7 +349,8 @@ def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
     sampler, budgets = agent.sampler, agent.batch_shape[0]
     found = {name: np.full(budgets, math.nan) for name in ("weight", "alpha", "sigma")}
     settings = getattr(sampler, "settings", ())
-    return found | {name: getattr(sampler, name) for name in settings if name in found}
+    told = {name: getattr(sampler, name) for name in settings if name in found}
+    return found | {name: np.broadcast_to(each, budgets) for name, each in told.items()}
 
 
 def _between(known: Sequence[int], values: FloatArray, wanted: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Annotated, Any, Final, TypeVar
 
 import gymnasium as gym
@@ -232,7 +232,7 @@ def run_training(
             agent, checked, spec.episodes, env_rng, callback=callback, checkpoint=checkpoint
         )
         policy = agent.to_policy()
-        value = _or_warning("its tables give no value", lambda: worth(env, policy.actions))
+        value = _or_warning("its tables give no value", lambda: _worth(env, policy))
     finally:
         _or_warning("it could not be closed", env.close)
     nothing: dict[str, Any] = {
@@ -281,11 +281,19 @@ def _check_files(agent: TabularAgent | ContinuousAgent) -> None:
         )
 
 
+def _worth(env: gym.Env[Any, Any], policy: Policy) -> Worth | None:
+    with np.errstate(all="ignore"):
+        found = worth(env, policy.actions)
+    if found is not None and not np.isfinite(astuple(found)).all():
+        raise OverflowError  # no file holds it
+    return found
+
+
 def _or_warning(said: str, call: Callable[[], _Result]) -> _Result | None:
     """Return what a call returns; its errors must not lose a policy that was paid for."""
     try:
         return call()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         with suppress(UserWarning):  # raised where warnings are errors
             # Its own text may hold the state that it is in.
             warnings.warn(f"env: {said}: {type(error).__name__}", stacklevel=3)

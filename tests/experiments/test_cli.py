@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from privrl.__main__ import main as run_command
 from privrl.agents import Policy
+from privrl.agents.methods import AGENTS, SAMPLERS
 from privrl.cli import app
 from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
 from privrl.experiments.suites import SuiteSpec
@@ -64,6 +65,20 @@ def test_a_sweep_of_shorter_episodes_than_the_environments_says_so(tmp_path: Pat
         result = run("sweep", *more, "--out", str(tmp_path / str(len(more))))
         assert result.exit_code == 0, result.output
         assert "steps of an episode, and" not in result.output
+
+
+@pytest.mark.few(30)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_sweep_takes_every_sampler_and_agent_that_it_offers(agent, sampler, tmp_path) -> None:
+    """That of sparse counts failed after all of its work was done."""
+    small = ["--episodes=20", "--horizon=5", "--runs=2", "--epsilons=1,2", "--backend=sequential"]
+    takes = ["--agents", agent, "--samplers", sampler, "--out", str(tmp_path)]
+    result = run("sweep", *small, *takes)
+    assert result.exit_code in (0, 2), result.output  # 2: refused before any work
+    assert result.exit_code == 0 or not list(tmp_path.iterdir()), result.output
+    if agent == "psrl":
+        assert result.exit_code == 0, result.output
 
 
 @pytest.mark.slow

@@ -149,6 +149,17 @@ class Unclosed(OfAUser):
         raise RuntimeError("no window")
 
 
+class Exits(OfAUser):
+    def close(self):
+        raise SystemExit(3)
+
+
+class Huge(OfAUser):  # the value of its tables is infinite
+    reward_range = 0.0, 1e308
+    P = {s: {a: [(1.0, a, 1e308 * a, False)] for a in range(2)} for s in range(2)}  # noqa: RUF012
+    initial_state_distrib = 1.0, 0.0
+
+
 class Tables(OfAUser):
     P = {s: {a: [(1.0, a, float(a), False)] for a in range(2)} for s in range(2)}  # noqa: RUF012
     initial_state_distrib = 1.0, 0.0, 0.0
@@ -165,13 +176,16 @@ class Map(OfAUser):
 @pytest.fixture
 def spec(request: pytest.FixtureRequest) -> Any:
     gym.register("OfAUser-v0", entry_point=request.param, max_episode_steps=2)
-    yield TrainSpec(env="OfAUser-v0", episodes=4, reward_range=(0.0, 1.0))
+    yield TrainSpec(env="OfAUser-v0", episodes=4)  # whose class declares its rewards
     del gym.registry["OfAUser-v0"]
 
 
-@pytest.mark.parametrize("spec", [Unclosed, Tables], indirect=True)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("spec", [Unclosed, Exits, Huge, Tables], indirect=True)
 def test_errors_of_an_environment_lose_no_policy(spec: TrainSpec) -> None:
-    with pytest.warns(UserWarning, match="env: it.*(RuntimeError|ValueError)$"):  # without its text
+    with pytest.warns(
+        UserWarning, match="env: it.*(RuntimeError|SystemExit|OverflowError|ValueError)$"
+    ):  # without its text
         result = run_training(spec)
     assert result.policy.actions.shape == (2, 2)
     assert result.worth is None
