@@ -46,7 +46,7 @@ Pipeline = Callable[[Data], Any]
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _PLAIN = (str, bytes, bool, int, float, complex)
 _OF_TABLES = (
-    *("index", "columns", "name", "names", "dtype", "dtypes", "categories", "attrs"),
+    *("index", "columns", "name", "names", "dtype", "dtypes", "categories", "levels", "attrs"),
     *("schema", "type"),
 )
 _ORDERS = np.array([1.5, 2.0, 8.0])  # at which releases are held against the charges
@@ -308,10 +308,13 @@ def _leaves(value: Any, place: str = "", within: frozenset[int] = frozenset()) -
 
 def _leaves_of_table(value: Any, place: str) -> Iterator[str]:
     """Take apart what pandas or Arrow holds, of which few rows and categories are printed."""
-    if getattr(value, "ndim", 1) == 2 and hasattr(value, "items"):  # whose columns as one array would be of one type
+    is_plain = isinstance(getattr(value, "dtype", None), np.dtype)
+    if getattr(value, "ndim", 1) == 2 and hasattr(value, "items"):  # columns of several types
         cells: Any = [column for _, column in value.items()]
-    else:
-        cells = value.to_pylist() if hasattr(value, "to_pylist") else np.asarray(value)
+    elif hasattr(value, "to_pylist"):
+        cells = value.to_pylist()
+    else:  # as objects, since NumPy would make floats of whole numbers beside a missing one
+        cells = np.asarray(value, None if is_plain else object)
     yield from _leaves(cells, place)
     yield from _leaves(getattr(getattr(value, "dtype", None), "categories", None), place)
     for name in _OF_TABLES:

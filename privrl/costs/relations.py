@@ -43,8 +43,9 @@ class Relation:
         The difference between neighbours, in words: ``"replace one record"``.
     tables : mapping of str to iterable of change vectors
         For each table that is computed from the data, all change vectors between neighbouring
-        data sets; empty for a table that does not change. Sub-multisets of a listed vector need
-        not be listed: they cost no more.
+        data sets; empty for a table that does not change. Sub-multisets of a listed vector cost
+        no more and need not be listed, but for those that change the number of records: that is
+        taken as public if every listed vector sums to 0.
     covers_arrival : bool
         Whether the changes of the table ``"rewards"`` also hold if a reward depends on the next
         state, so that replacing that state also changes the reward. By default they do not.

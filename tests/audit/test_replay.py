@@ -349,6 +349,7 @@ def _with(base, value, kept):
             {"a": pd.Categorical([0], [*range(200), 200 + n, *range(999, 1999)])}
         ),
         lambda n: pd.DataFrame({"a": [2**53 + n % 2], "b": [0.5]}),
+        lambda n: pd.Series([2**53 + n % 2, pd.NA], dtype="Int64"),
         lambda n: {f"c{n}": {}},
         lambda n: [{}] * n,
         pd.Timestamp,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -230,7 +231,7 @@ def expected_loss(
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
     changes = check_relation(relation).changes()
-    return _bounds_cells(relation) and all(math.fsum(vector) == 0 for vector in changes)
+    return _bounds_cells(relation) and all(sum(map(Fraction, vector)) == 0 for vector in changes)
 
 
 def _bounds_cells(relation: Relation) -> bool:
