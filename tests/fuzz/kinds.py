@@ -246,11 +246,13 @@ def network(r: Random, at: Path) -> Trial:
     if r.random() < 0.4:
         from privrl.models import PrivateBayesNet
 
+        path = _written(at / "r.csv", content)
+
         def make() -> None:
             plan = PrivateBayesNet(
                 parents=parents, schema=Schema.from_dict({"columns": columns}), target=RenyiDP(2, 1)
             )
-            frame = read_records(_written(at / "r.csv", content), plan.schema)
+            frame = read_records(path, plan.schema)
             made = plan.fit(frame, np.random.default_rng(0)).to_bif()
             wrong = set(made) - set(_BIF)
             if wrong:
