@@ -123,7 +123,7 @@ class TabularSetup:
         return getattr(self.sampler, "loops", None) is not None or damps(self.sampler)
 
     def _check_support(self, support: Support) -> None:
-        check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
+        check_is("support", support, Support, hint="privrl.envs.Support.from_mask(mask) makes one")
         sizes = (*support.next_states.shape[:2], support.n_next)
         wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
         if sizes != wanted:

@@ -47,10 +47,11 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
             f"environments do, got {shown_env(env)}; build a TabularMDP from arrays instead, or "
             "train in it budget by budget (privrl train)."
         )
-    if is_overridden(env.unwrapped):
+    if not plays_by_tables(env.unwrapped):
         raise ValueError(
             f"env must play by its tables, but {type(env.unwrapped).__name__} redefines step or "
-            "reset of the class that has them; build a TabularMDP from arrays instead."
+            "reset of the class that has them, or is a Taxi with a fickle passenger; build a "
+            "TabularMDP from arrays instead."
         )
     end, n_actions = len(table), len(table[0])
     resting = {s for s in range(end) if _rests(table[s], s, n_actions)}
@@ -88,6 +89,14 @@ def is_overridden(env: object) -> bool:
     return len(own) > 1 and own[0].__module__.partition(".")[0] not in ("privrl", "gymnasium")
 
 
+def plays_by_tables(env: object) -> bool:
+    """Return whether a bare environment plays by the tables that it carries.
+
+    Those of Gymnasium's Taxi are of passengers who do not change their minds.
+    """
+    return not (is_overridden(env) or getattr(env, "fickle_passenger", False))
+
+
 def episode_limit(env: gym.Env[Any, Any]) -> int | None:
     """Return the steps after which an environment ends an episode by itself, if it does.
 
@@ -116,7 +125,7 @@ def _rests(actions: Any, state: int, n_actions: int) -> bool:
 
 
 def read_support(env: gym.Env[Any, Any], *, terminates: bool) -> Support | None:
-    """Return which next states an environment's tables allow, if it carries any.
+    """Return which next states an environment's tables allow, if it carries any and keeps to them.
 
     Parameters
     ----------
@@ -126,7 +135,7 @@ def read_support(env: gym.Env[Any, Any], *, terminates: bool) -> Support | None:
         Whether "the episode is over" is a separate column, the last.
     """
     table = getattr(env.unwrapped, "P", None)
-    if table is None:
+    if table is None or not plays_by_tables(env.unwrapped):
         return None
     n_states, n_actions = len(table), len(table[0])
     mask = np.zeros((n_states, n_actions, n_states + terminates), np.bool_)

@@ -18,6 +18,7 @@ from privrl.accounting.targets import DEFAULT_DELTA, float_up, short
 from privrl.costs.base import Cost, Together, curve_of, epsilon_of, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.costs.noise import GaussianCost
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
@@ -142,9 +143,12 @@ def profile_of(cost: Cost) -> Cost | None:
     """Return the cost if its own privacy profile is fast to compute, else None.
 
     The profile of many parts is a convolution, which may take a minute. Choices, of two outcomes
-    each, take no time: a network has tables and one choice for each column.
+    each, take no time: a network has tables and one choice for each column. Two Gaussian parts,
+    such as an agent's transitions and rewards, take a tenth of a second.
     """
     if not isinstance(cost, Together):
+        return cost
+    if len(cost.parts) == 2 and all(isinstance(part, GaussianCost) for part in cost.parts):
         return cost
     slow = [part for part in cost.parts if not isinstance(part, ChoiceCost)]
     quick = not slow or (len(slow) == 1 and profile_of(slow[0]) is not None)

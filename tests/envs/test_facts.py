@@ -32,7 +32,7 @@ from privrl.envs.facts import (
     public_facts,
     tables_hold,
 )
-from privrl.envs.toy_text import episode_limit
+from privrl.envs.toy_text import episode_limit, read_support
 from privrl.experiments import train
 
 
@@ -309,6 +309,17 @@ class _Told(Bare):
 
 class _Mixed(_Slippery):
     arrival_rewards = False  # who redefines the step, or comes after, may say so
+
+
+def test_tables_of_a_taxi_whose_passenger_is_fickle_are_not_believed() -> None:
+    """It plays by others than it carries: a support of them stopped a run after its charge."""
+    assert tables_hold(gym.make("Taxi-v4"))
+    fickle = gym.make("Taxi-v4", fickle_passenger=True)
+    assert not tables_hold(fickle)
+    assert read_support(fickle, terminates=True) is None
+    with pytest.raises(ValueError, match="fickle"):
+        TabularMDP.from_gymnasium(fickle, 20)
+    assert public_facts(fickle) == public_facts(gym.make("Taxi-v4"))
 
 
 @pytest.mark.parametrize("wrap", [gym.Wrapper, numbered, lambda env: env])

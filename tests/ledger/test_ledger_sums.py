@@ -168,6 +168,20 @@ def test_one_release_alone_is_told_by_its_own_profile(book: Ledger) -> None:
     assert free.epsilon(1e-5) > 1.0
 
 
+def test_a_run_alone_may_spend_a_whole_budget(book: Ledger) -> None:
+    """Of two Gaussian parts, transitions and rewards: it was refused, at 127 % of the budget."""
+    book.set_budget("d", Budget(1.0, 1e-5))
+    accountant = book.accountant("d", delta=1e-5)
+    first, second = (
+        PSRL.private(gym.make("FrozenLake-v1"), epsilon=each, episodes=3, accountant=accountant)
+        for each in (1, 0.01)
+    )
+    first.learn()
+    assert 0.999 < accountant.epsilon(1e-5) <= 1.0
+    with pytest.raises(BudgetExceeded):
+        second.learn()
+
+
 @pytest.mark.slow
 def test_a_network_that_chooses_its_edges_alone_may_spend_a_whole_budget(book: Ledger) -> None:
     """Its tables and choices have a profile; of many parts of another kind it would take long."""
