@@ -50,8 +50,8 @@ settings.load_profile("suite")
 os.environ["PRIVRL_LEDGER"] = f"{os.devnull}/ledger.sqlite"
 
 
-# Of a test with many cases every fifth is quick to run; the rest is among what is slow.
-_MANY, _EVERY = 2, 5
+# Of a test with many cases every eighth is quick to run; the rest is among what is slow.
+_MANY, _EVERY = 2, 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
