@@ -354,7 +354,7 @@ class TabularAgent(Checkpointed, ABC):
                 f"act is for a single run, this agent has batch_shape={self.batch_shape}; "
                 "look up its actions in behaviour."
             )
-        policy = self.behaviour
+        policy = self.behaviour if self._behaviour is None else self._behaviour
         try:
             if state < 0 or step < 0:  # as indices they count from the end
                 raise IndexError

@@ -306,8 +306,10 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
         if terminated and not agent.terminates:
             raise _unexpected_end(env)
         try:
-            following = int(_unmasked(following)) - first_state
-            paid = plain_float("reward", reward)
+            if type(following) is not np.int64:
+                following = _unmasked(following)
+            following = int(following) - first_state
+            paid = reward if type(reward) is float else plain_float("reward", reward)
         except (TypeError, ValueError, OverflowError):
             following = -1
         if not 0 <= following < n_states:

@@ -268,7 +268,6 @@ class CountSimulator(Simulator):
     def _counts(self, policy: IntArray, episodes: int, rng: Generator, free: _Free) -> IntArray:
         runs, _, n_states = policy.shape
         counts = np.zeros((runs, *self._shape), dtype=np.int64)
-        run = np.arange(runs)[:, None, None]
         here = np.zeros((runs, n_states), dtype=np.int64)
         here[:, self._first_states] = rng.multinomial(episodes, self._start, size=runs)
         unset = policy.min(initial=0) < 0
@@ -280,9 +279,9 @@ class CountSimulator(Simulator):
                 here = np.where(chosen < 0, 0, here)
                 row = np.maximum(row, self._first_row)
             moves = rng.multinomial(here, self._probability.take(row, axis=0))  # faster than [row]
-            _add_at(counts, run * counts[0].size + self._cell.take(row, axis=0), moves)
             here = np.zeros_like(here)
-            _add_at(here, run * n_states + self._next_state.take(row, axis=0), moves)
+            _enter(moves, row, self._cell, counts)
+            _enter(moves, row, self._next_state, here)
             if split is not None:
                 row = self._first_row[torn[1]][:, None] + np.arange(self._shape[1])
                 moves = rng.multinomial(split, self._probability[row])
@@ -307,6 +306,16 @@ class CountSimulator(Simulator):
         split = np.empty_like(moves)
         np.put_along_axis(split, order, moves, axis=1)
         return split
+
+
+def _by_ufunc(moves: IntArray, row: IntArray, cells: IntArray, totals: IntArray) -> bool:
+    """Add moves, shape (runs, S, W), to the cells of their rows in each run's table."""
+    first = np.arange(len(totals))[:, None, None] * totals[0].size
+    _add_at(totals, first + cells.take(row, axis=0), moves)
+    return True
+
+
+_enter = Compiled(_by_ufunc, "entered")
 
 
 def _add_at(total: IntArray, cells: IntArray, amounts: IntArray) -> None:

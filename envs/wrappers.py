@@ -230,7 +230,7 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
             If it lies outside, or is not a number.
         """
         try:
-            number = plain_float("reward", reward)
+            number = reward if type(reward) is float else plain_float("reward", reward)
         except ValueError:
             raise ValueError(
                 f"env must pay numbers, and a reward of {shown_env(self.env)} is none; check its "

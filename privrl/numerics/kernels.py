@@ -15,7 +15,7 @@ import numpy as np
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray
 
-__all__ = ["candidates", "fit", "fractions", "greedy", "induced", "walked"]
+__all__ = ["candidates", "entered", "fit", "fractions", "greedy", "induced", "walked"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -286,6 +286,22 @@ def walked(
     return counts
 
 
+@_compiled("void(int64[:, :, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1])")
+def _enter(moves: IntArray, rows: IntArray, cells: IntArray, totals: IntArray) -> None:
+    runs, n_states, width = moves.shape
+    for run in range(runs):
+        for state in range(n_states):
+            row = rows[run, state]
+            for k in range(width):
+                totals[run, cells[row, k]] += moves[run, state, k]
+
+
+def entered(moves: IntArray, rows: IntArray, cells: IntArray, totals: IntArray) -> bool:
+    """Add what `privrl.envs.rollouts` does to tables of all runs, in place."""
+    _enter(moves, np.ascontiguousarray(rows), cells, totals.reshape(len(totals), -1))
+    return True
+
+
 @_compiled(numba.boolean(_READ_ONLY, _READ_ONLY, *3 * [numba.float64]))
 def _all_fit(counts: FloatArray, past: FloatArray, some: float, grid: float, total: float) -> bool:
     """Return whether all are whole multiples of the grid, and sums with some of the past small."""
@@ -334,12 +350,12 @@ def binned(
 
 
 @_compiled(
-    "Tuple((float64[::1], int64[::1], int64[::1], int64[::1]))(float64[::1], int64[::1], "
+    "Tuple((float64[::1], uint32[::1], int64[::1], uint32[::1]))(float64[::1], int64[::1], "
     "int64[::1])"
 )
 def _side_by_side(
     entries: FloatArray, columns: IntArray, pointers: IntArray
-) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+) -> tuple[FloatArray, Any, IntArray, Any]:
     """Return the first entry of each row, then the second ones, and so on, and their columns.
 
     Longer rows come first, so that those with a k-th entry are the first ``numbers[k]`` of
@@ -350,11 +366,11 @@ def _side_by_side(
     for length in lengths:
         numbers[:length] += 1
     free = np.append(numbers, 0)  # the place of the next row of each length
-    order = np.empty(len(lengths), np.int64)
+    order = np.empty(len(lengths), np.uint32)
     for row in range(len(lengths)):
         order[free[lengths[row]]] = row
         free[lengths[row]] += 1
-    new, laid, theirs = 0, np.empty_like(entries), np.empty_like(columns)
+    new, laid, theirs = 0, np.empty_like(entries), np.empty(len(columns), np.uint32)
     for k in range(len(numbers)):
         for place in range(numbers[k]):
             old = pointers[order[place]] + k
@@ -392,12 +408,17 @@ def _first_best(found: FloatArray, value: FloatArray, chosen: IntArray) -> None:
 
 @_inline
 def _largest(values: FloatArray, some: BoolArray) -> float:
-    """Return the largest of some values, or 0; of four at a time, none waits for another."""
-    best = np.zeros(4)
-    for place in range(len(values)):
+    """Return the largest of some values, or 0; of two at a time, none waits for the other."""
+    first = second = 0.0
+    half = len(values) // 2
+    for place in range(half):
         here = values[place] if some[place] else 0.0
-        best[place & 3] = here if here > best[place & 3] else best[place & 3]
-    return float(best.max())
+        there = values[half + place] if some[half + place] else 0.0
+        first = here if here > first else first
+        second = there if there > second else second
+    last = values[-1] if some[-1] else 0.0
+    larger = second if second > first else first
+    return last if last > larger else larger
 
 
 @_compiled(
@@ -425,9 +446,10 @@ def _back(
     total, found = np.empty(len(order)), np.empty(size)
     value, chosen = np.empty(places), np.empty(places, np.int64)
     for step in range(horizon - 1, -1, -1):
-        total[:] = 0.0
-        first = 0
-        for number in numbers:  # in each row one product after the other is added, as in SciPy
+        first = numbers[0]  # all rows: each has an entry, for what is unknown
+        for row in range(first):
+            total[row] = entries[row] * worth[columns[row]]
+        for number in numbers[1:]:  # one product after the other is added, as in SciPy
             part, where = entries[first : first + number], columns[first : first + number]
             for row in range(number):
                 total[row] += part[row] * worth[where[row]]
@@ -436,10 +458,11 @@ def _back(
         for row in range(size):
             found[row] += paid[row]
         if some:
+            low = min(worst[step], 0.0)
             for action in range(len(reward)):
-                for place in range(places):
-                    if free[action, place] & put_off[step, place]:
-                        found[action * places + place] = min(worst[step], 0.0)
+                for place in range(places):  # without a branch
+                    row, late = action * places + place, free[action, place] & put_off[step, place]
+                    found[row] = low if late else found[row]
         _first_best(found, value, chosen)
         for place in range(places):
             policy[step, place] = chosen[place]

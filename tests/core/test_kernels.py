@@ -16,7 +16,7 @@ from privrl.agents import PSRL, BetaRewards, sparse_model
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, plan, riverswim
 from privrl.envs.planning import best_actions
-from privrl.envs.rollouts import StepSimulator
+from privrl.envs.rollouts import CountSimulator, StepSimulator
 from privrl.mechanisms import certificate
 from privrl.numerics import compiled, exact_dirichlet
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
@@ -246,13 +246,13 @@ def test_walkers_go_the_same_ways(
     transition /= transition.sum(axis=-1, keepdims=True)
     start = transition[0, 0]
     mdp = TabularMDP(transition, np.zeros((n_states, 2)), start, 11)
-    walkers = StepSimulator(transition, start, mdp.support if support else None)
     policy = rng.integers(2, size=(5, 11, n_states))
     policy.flags.writeable = False
-    for episodes in (1, 30):
+    for way, episodes in ((StepSimulator, 1), (StepSimulator, 30), (CountSimulator, 10**12)):
+        walkers = way(transition, start, mdp.support if support else None)
         quick, plain = both(
             monkeypatch,
-            lambda n=episodes: walkers.counts(policy, n, np.random.default_rng(11)),
+            lambda n=episodes, way=walkers: way.counts(policy, n, np.random.default_rng(11)),
         )
         np.testing.assert_array_equal(quick, plain)
         assert quick.dtype == plain.dtype
