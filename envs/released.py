@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib.metadata import version
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from privrl import __version__
 from privrl.envs.tabular import TabularMDP
 from privrl.files.chosen import MayBeChosen
 from privrl.files.fixed import read_only
@@ -227,7 +227,7 @@ def privacy_statement(
         "released": released,
         "randomness": randomness,
         "caveats": caveats if isinstance(caveats, str) else list(caveats),
-        "version": version("privrl"),
+        "version": __version__,
         "details": details,
     }
     return checked_statement({name: value for name, value in given.items() if value is not None})
