@@ -113,7 +113,7 @@ def errors(losses: Losses) -> pd.DataFrame:
         for epsilon in EPSILONS:
             found = [
                 dict(losses(*_cut(name, data, seed), ApproxDP(epsilon, 1e-5), seed))
-                for seed in range(10 if len(data[0]) < 2000 else 1)
+                for seed in range(10 if len(data[0]) <= 5000 else 1)
             ]
             rows.append({"data": name, "epsilon": epsilon, **pd.DataFrame(found).mean()})
     return pd.DataFrame(rows)

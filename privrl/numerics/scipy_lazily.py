@@ -20,12 +20,12 @@ class _Lazily:
 
 
 if TYPE_CHECKING:
-    from scipy import linalg, optimize, sparse, special
+    from scipy import fft, linalg, optimize, sparse, special
     from scipy.linalg import blas
 else:
-    blas, linalg, optimize, sparse, special = (
+    blas, fft, linalg, optimize, sparse, special = (
         _Lazily(f"scipy.{name}")
-        for name in ("linalg.blas", "linalg", "optimize", "sparse", "special")
+        for name in ("linalg.blas", "fft", "linalg", "optimize", "sparse", "special")
     )
 
-__all__ = ["blas", "linalg", "optimize", "sparse", "special"]
+__all__ = ["blas", "fft", "linalg", "optimize", "sparse", "special"]

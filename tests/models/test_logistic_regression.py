@@ -172,13 +172,12 @@ def test_the_order_of_bins_is_used():
 @pytest.mark.parametrize(
     ("epsilon", "last"),
     [
-        (1000.0, Bins.even(0, 10, 10)),
         (1e-15, Bins.even(0, 10, 10)),
         (0.02, Categories(tuple(range(10)))),
     ],
 )
 def test_without_slopes_bins_are_cells(epsilon, last):
-    """With more records in a cell, more noise than can be drawn, or a column without an order."""
+    """With more noise than can be drawn, or a column without an order."""
     X, y = slanted(400)
     codes = (X * 10).astype(int)
     kinds = [*[Bins.even(0, 10, 10)] * 11, last]

@@ -87,12 +87,40 @@ def test_no_pair_of_records_changes_gradients_by_more_than_the_relation_says(
 @pytest.mark.parametrize("scale", [0.01, 0.5, 3.0, 40.0])
 def test_no_pair_of_records_changes_sums_by_more_than_the_relation_says(monkeypatch, scale) -> None:
     """√2, as of a record replaced in a table of counts; and nearly that where weights are large."""
-    parts = [part(seed, scale) for seed in range(2)]
+    parts = [replace(part(0, scale), own=np.abs(part(2, scale).weights)), part(1, scale)]
     alone = np.array([released(monkeypatch, RECORDS[[i]], parts) for i in range(len(RECORDS))])
     farthest = max(float(np.linalg.norm(alone - each, axis=1).max()) for each in alone)
     assert farthest <= math.sqrt(2)
     assert farthest > 1.2 or scale < 3
     np.testing.assert_array_equal(released(monkeypatch, RECORDS, parts), alone.sum(axis=0))  # exact
+
+
+def test_a_value_that_never_was_seen_has_a_part_of_its_own() -> None:
+    """Also where its probability is 0 in floats; and noise hides nearly all of a small count."""
+    rows = np.log(np.full((7, 3), 1 / 3))
+    rows[0] = -2000.0
+    start = replace(beginning(), log_rows=rows)
+    np.testing.assert_allclose(start.own[0], 1.0, rtol=1e-6)
+    np.testing.assert_allclose(start.own[1], 1 / (1000 / 9 + 1))
+    assert (replace(start, hidden=(1e3,) * 3).own < 1.2e-4).all()
+
+
+def test_neighbouring_bins_move_alike() -> None:
+    """Noise bends the way .62 times as much; a missing value, the last, has a weight of its own."""
+    rng, steps = np.random.default_rng(0), Steps(60, SumsMechanism(sigma=100.0))
+    start = replace(
+        beginning(), sizes=(20,), log_rows=np.log(np.full((20, 3), 1 / 20)), temperatures=np.ones(1)
+    )
+    values, classes = rng.integers(0, [20, 3], (1000, 2)).T
+    bends = []
+    for ordered in ((), (20,), (19,)):
+        plan = Plan(0.5, steps, steps, steps, 10.0)
+        parts = descend(values[None], classes, replace(start, ordered=ordered), plan, rng)
+        bend = np.abs(np.diff(parts[1].weights, 2, axis=0)).mean(axis=1)
+        bends.append(bend / np.abs(parts[1].weights).mean())
+    assert bends[1].mean() < 0.75 * bends[0].mean()
+    assert bends[2][:-1].mean() < 0.75 * bends[0].mean()
+    assert bends[2][-1] > 2 * bends[2][:-1].mean()
 
 
 def drawn(true: np.ndarray, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -128,6 +156,21 @@ def test_what_follows_the_records_too_closely_counts_less() -> None:
     free = [parts[0], replace(parts[1], freedom=200.0)]
     before, after = (times_of(multiplied(*records, each, 1e-3), each) for each in (parts, free))
     assert after[1] < before[1] - 0.05
+
+
+def test_what_records_added_to_the_tables_counts_less() -> None:
+    """Classes by chance: the tables' multiple is .77 by their own records, and else below 0."""
+    values, classes = drawn(np.zeros((7, 3)))
+    counts = np.zeros((7, 3))
+    np.add.at(counts, (values + STARTS, classes[:, None]), 1.0)
+    logs = np.log(counts + 1)
+    tables = replace(part(0, 1.0), weights=logs - logs.mean(axis=1, keepdims=True))
+    free = replace(tables, own=1 / (counts + 1))
+    before, after = (
+        times_of(multiplied(values, classes, [each], 1e-3), [each])[0] for each in (tables, free)
+    )
+    assert after < 0
+    assert before > 0.6
 
 
 def test_without_gradients_parts_have_their_own_multiples() -> None:

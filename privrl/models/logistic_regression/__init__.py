@@ -22,11 +22,11 @@ If noise would decide these multiples, steps 3 to 5 are left out, and the featur
 part of the budget. If the noise would drown those as well, nothing is spent on them and the model
 is naive Bayes. `PrivateClassifier` uses naive Bayes for a single feature.
 
-If all features are ordered (`privrl.data.schema.Bins`) and cells have few records, slopes take the
-place of steps 2 to 5, and nearly all of the budget: one number for each ordered feature and class,
-learned from noisy gradients (`privrl.models.logistic_regression.slopes`). If cells have more, but
-noise is loud or there are few records for each of their weights, slopes and naive Bayes are the
-parts of the model.
+In step 3, weights of neighbouring bins (`privrl.data.schema.Bins`) move together. If all features
+are bins and cells have few records, slopes take the place of steps 2 to 5, and nearly all of the
+budget: one number for each feature and class, learned from noisy gradients
+(`privrl.models.logistic_regression.slopes`). If cells have more, but noise is loud, slopes and
+naive Bayes are the parts of the model.
 
 The constants were chosen on public data sets, listed in docs/models.md, and are the same for all
 data.

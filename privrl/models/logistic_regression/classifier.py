@@ -32,7 +32,7 @@ from privrl.models.logistic_regression.plan import (
     whole_sigma,
 )
 from privrl.models.logistic_regression.scores import multiply, weigh
-from privrl.models.logistic_regression.slopes import climb, positions_of
+from privrl.models.logistic_regression.slopes import climb, n_ordered, positions_of
 from privrl.models.logistic_regression.training import Part, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.released import check_bins
@@ -143,7 +143,7 @@ class PrivateLogisticRegression(SavedClassifier):
         if naive_bayes is not None:
             _check_begun(begun, records)
         check_bins(records.domain, accountant)
-        sigma = whole_sigma(own._target())
+        sigma, kinds = whole_sigma(own._target()), own._kinds(records)
         own.warn_of_clones()
         planned = plan(
             sigma,
@@ -151,7 +151,7 @@ class PrivateLogisticRegression(SavedClassifier):
             sizes,
             n_classes,
             has_tables=naive_bayes is not None,
-            positions=own._positions(records),
+            positions=_positions(kinds),
         )
         if naive_bayes is None:
             part = sigma * planned.share**-0.5
@@ -167,7 +167,14 @@ class PrivateLogisticRegression(SavedClassifier):
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
             learned, counts = _learned(
-                begun, records, planned, tables, rng, counted=counted, measured=measured
+                begun,
+                records,
+                planned,
+                tables,
+                rng,
+                counted=counted,
+                measured=measured,
+                ordered=tuple(n_ordered(kind) for kind in kinds),
             )
             before = naive_bayes is not None
             if not before:  # both were charged as one
@@ -199,13 +206,12 @@ class PrivateLogisticRegression(SavedClassifier):
         target = given_target(self.target, self.epsilon, self.delta)
         return not_pure(target, "the gradients of logistic regression")
 
-    def _positions(self, records: LocalRecords) -> list[FloatArray]:
-        """Return where the values of features are, if all are ordered: by the public domain."""
-        domain, kinds = records.domain, [records.domain] * len(records.sizes)
+    def _kinds(self, records: LocalRecords) -> list[object]:
+        """Return the kind of each feature, by the public domain."""
+        domain = records.domain
         if isinstance(domain, Schema):
-            kinds = [domain.columns[name] for name in self._feature_names(domain)]
-        bins = [positions_of(kind) for kind in kinds if isinstance(kind, Bins)]
-        return bins if len(bins) == len(kinds) else []
+            return [domain.columns[name] for name in self._feature_names(domain)]
+        return [domain] * len(records.sizes)
 
     def _classes(self, labels: Categories) -> Classes:
         return labels if self.classes is None else self.classes
@@ -259,6 +265,12 @@ class PrivateLogisticRegression(SavedClassifier):
         return to_plain(vars(self), public, self._caveats)
 
 
+def _positions(kinds: Sequence[object]) -> list[FloatArray]:
+    """Return where the values of features are, if all are ordered."""
+    bins = [positions_of(kind) for kind in kinds if isinstance(kind, Bins)]
+    return bins if len(bins) == len(kinds) else []
+
+
 def _check_begun(naive_bayes: PrivateNaiveBayes, records: LocalRecords) -> None:
     """Check that a fitted classifier is one that gradients can begin with."""
     if isinstance(naive_bayes.cost_, NoPrivacy):
@@ -297,6 +309,7 @@ def _learned(
     *,
     counted: Sequence[FloatArray],
     measured: bool,
+    ordered: tuple[int, ...],
 ) -> tuple[dict[str, Any], tuple[ReleasedTable, ...]]:
     """Make the charged releases, and return the attributes and naive Bayes' counts.
 
@@ -318,6 +331,8 @@ def _learned(
         sizes=sizes,
         n_records=records.n_records,
         deviations=np.zeros(len(sizes) + records.labels.size),
+        ordered=ordered,
+        hidden=begun.mechanism_.deviations[1 : len(sizes) + 1],
     )
     data = records.columns, records.numbers
     if planned.positions:

@@ -60,14 +60,13 @@ class Tuned:
     longest: float = 1.25  # a step, over the number of ones in a record; 1.9 is stable
     far: float = 32.0  # multiple of the way of the quickest weight; beyond is noise
     spread: float = 0.03  # nats: weights that noise hides more than this share one pace
+    rough: float = 0.2  # pace of what alternates between neighbouring bins; of slopes it is 1
     sloped_signal: float = 0.6  # below which slopes are learned, if all features are ordered
     sloped_tables: float = 0.05  # the share of the tables beside slopes
     intercept: float = 0.5  # in a record's vector, to all features, of which each has up to 1
     slope: float = 0.15  # the time of their steps, times features and noise to the power 1.5
     # Where multiples of slopes and tables are learned:
-    chosen_signals: tuple[float, float] = (0.6, 10.0)  # between which they are
-    chosen_records: float = 7.0  # to a weight of cells, below which they are,
-    chosen_faint: float = 2.0  # or signal, below which they are
+    chosen_signals: tuple[float, float] = (0.6, 12.0)  # between which they are
     chosen_clear: float = 0.1  # noise of their gradients to a record, up to which they are
     chosen_tables: float = 0.3  # the share of the tables
     # the time, times features, by powers of the noise: the least of these
@@ -190,8 +189,7 @@ def plan(
         )
     signal = signal_of(sigma, n_records, sizes, n_classes)
     if positions and not has_tables:
-        per_weight = n_records / (sum(sizes) * (n_classes - 1))
-        sloped = _sloped(sigma, n_records, signal, per_weight, positions)
+        sloped = _sloped(sigma, n_records, signal, positions)
         if sloped is not None:
             return sloped
     if signal < TUNED.least_signal * n_classes and not has_tables:
@@ -227,20 +225,14 @@ def plan(
 
 
 def _sloped(
-    sigma: float,
-    n_records: int,
-    signal: float,
-    per_weight: float,
-    positions: Sequence[FloatArray],
+    sigma: float, n_records: int, signal: float, positions: Sequence[FloatArray]
 ) -> Plan | None:
     """Return the division of a budget for slopes, or None where cells are better.
 
-    If noise does not hide cells, slopes are still better where it is loud, or where cells would
-    have a weight for every few records, ``per_weight``: beside tables, with multiples of both.
+    If noise does not hide cells but is loud, slopes are still better: beside tables, with multiples
+    of both.
     """
     low, high = TUNED.chosen_signals
-    if per_weight >= TUNED.chosen_records:
-        high = TUNED.chosen_faint
     is_chosen = low <= signal < high and sigma <= TUNED.chosen_clear * n_records * math.sqrt(
         TUNED.multiples[1]
     )

@@ -23,8 +23,10 @@ feature. These are few numbers, with little noise. Vectors are clipped to `Tuned
 nats: those of records that the model predicts wrongly are longest, and without them it would be too
 certain. The noise of a multiple is known, and it is drawn to a typical one as if that was right
 within `Tuned.typical`. The parts were learned from the same records, so they look better on these
-than on others: by a nat for each free number (Akaike, 1974), if the start were independent of the
-records and the noise small. A part of that is subtracted.
+than on others. What a record itself added to the tables is taken out of its own logits, as if they
+were released without it: from released numbers, so the sum stays one of vectors of one record each.
+Gradients make a model look better by a nat for each free number (Akaike, 1974), if the start were
+independent of the records and the noise small. A part of that is subtracted.
 
 References
 ----------
@@ -157,8 +159,14 @@ def _multiples(
     reached = min(1 / (len(parts) + 1), TUNED.score_time * (1 - TUNED.momentum) / steps.number)
     typical = np.append([each.times for each in parts], np.zeros(n_classes))
     optimism = np.append([TUNED.optimism * each.freedom for each in parts], np.zeros(n_classes))
+    said = np.stack([sum(each[cell] for cell in cells) for each in weights]) + intercepts[:, None]
+    for logits, part in zip(said, parts, strict=True):
+        if isinstance(part.own, np.ndarray):
+            logits[np.arange(len(numbers)), numbers] -= sum(
+                part.own[cell, numbers] for cell in cells
+            )
     return _followed(
-        np.stack([sum(each[cell] for cell in cells) for each in weights]) + intercepts[:, None],
+        said,
         numbers,
         typical,
         pace=reached / (bent + pull),

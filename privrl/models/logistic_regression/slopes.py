@@ -91,14 +91,19 @@ def climb(
     return (
         [sloped]
         if is_alone
-        else [sloped, Part(start.weights, nowhere, none, nowhere, TUNED.tables)]
+        else [sloped, Part(start.weights, nowhere, none, nowhere, TUNED.tables, own=start.own)]
     )
 
 
 def positions_of(column: Bins) -> FloatArray:
     """Return positions of bins by their order, even from −1 to 1 but for 1/128; 0 if missing."""
-    ordered = _on_grid(np.linspace(-1, 1, column.size - column.missing))
+    ordered = _on_grid(np.linspace(-1, 1, n_ordered(column)))
     return np.append(ordered, 0.0) if column.missing else ordered
+
+
+def n_ordered(column: object) -> int:
+    """Return how many values of a column, its first ones, are bins in order."""
+    return column.size - column.missing if isinstance(column, Bins) else 0
 
 
 def _on_grid(amounts: Any) -> Any:

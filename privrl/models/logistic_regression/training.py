@@ -14,12 +14,13 @@ from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import TUNED, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
-from privrl.numerics.scipy_lazily import sparse
+from privrl.numerics.scipy_lazily import fft, sparse
 from privrl.numerics.typing import FloatArray, IntArray
 
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _LEAST = 1e-3  # variance of a residual, so that it divides
+_LEAST_COUNT = 1e-9  # records, so that they divide
 _LEAST_BENT = 1e-12  # curvature of a class that is nearly sure, likewise
 
 
@@ -44,6 +45,10 @@ class Start:
         How many.
     deviations : array, shape (K + J,)
         Of the noise that gradients gave to temperatures and intercept.
+    ordered : tuple of int
+        How many values of each feature, the first ones, are neighbours in this order; else empty.
+    hidden : tuple of float
+        Deviation of the noise of each feature's counts, if not empty.
     """
 
     log_prior: FloatArray
@@ -53,6 +58,8 @@ class Start:
     sizes: tuple[int, ...]
     n_records: int
     deviations: FloatArray
+    ordered: tuple[int, ...] = ()
+    hidden: tuple[float, ...] = ()
 
     @property
     def starts(self) -> IntArray:
@@ -75,6 +82,18 @@ class Start:
         """Where weights begin, shape (d, J)."""
         weights: FloatArray = self.temperatures[self.of_feature][:, None] * self.log_ratios
         return weights
+
+    @property
+    def own(self) -> FloatArray:
+        """By how much one record of a class raised the weight of its value for it, (d, J).
+
+        Logarithms that vary by a nat before counts are known follow counts N with noise of
+        deviation s in part, by ``N² / (N² + N + s²)``.
+        """
+        counts = np.maximum(self.n_records * np.exp(self.log_prior + self.log_rows), _LEAST_COUNT)
+        hidden = np.repeat(self.hidden or np.zeros(len(self.sizes)), self.sizes)[:, None]
+        rises = counts / (counts**2 + counts + hidden**2)
+        return np.asarray(self.temperatures[self.of_feature][:, None] * rises)
 
     @property
     def variance(self) -> float:
@@ -123,6 +142,8 @@ class Part:
     freedom : float
         How many numbers of it followed the records, >= 0: by as many nats it looks better on the
         records that it was learned from than on others.
+    own : array, shape (d, J), or float
+        By how much one record of a class raised the weight of its value for that class.
     """
 
     weights: FloatArray
@@ -131,6 +152,7 @@ class Part:
     deviations_of_intercept: FloatArray
     times: float
     freedom: float = 0.0
+    own: FloatArray | float = 0.0
 
 
 def descend(
@@ -161,7 +183,9 @@ def descend(
     the only feature, and by what noise adds to it: where that is more, which is nearly everywhere,
     all weights move at the same pace, and the common information of many features is learned first.
     Steps lead as far as is stable, or until they add half a nat of noise to logits. How much of the
-    way is good is learned afterwards (`privrl.models.logistic_regression.scores`).
+    way is good is learned afterwards (`privrl.models.logistic_regression.scores`). Neighbouring
+    bins mostly have similar weights. So the m-th cosine over the bins of a feature, the smoothest
+    first, moves at a pace that falls as 1 / m².
 
     Long residuals are shortened to the typical length before anything is known. Few are longer once
     the model predicts well, and noise follows the length.
@@ -199,20 +223,34 @@ class _Descent:
         n_classes = len(start.log_prior)
         # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
         self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
+        self._smooth = [
+            (slice(first, first + n), _paces(n))
+            for first, n in zip(start.starts, start.ordered, strict=bool(start.ordered))
+            if n
+        ]
+        self._slowed = np.ones((len(self.roots), 1))
+        for cells, paces in self._smooth:
+            self._slowed[cells] = math.sqrt((paces**2).mean())
         noise = math.sqrt(self._variance()) / start.n_records
         self._damped = self._curvature + noise / TUNED.spread
         stable = TUNED.longest * number / ((1 - TUNED.momentum) * (len(start.sizes) + 1))
         self._time = min(stable, TUNED.far / float((self._curvature / self._damped).max()))
         while self._in_logits(noise) > TUNED.noise:
             self._time /= 2
-        self._pace = self._time * (1 - TUNED.momentum) / (number * start.n_records) / self._damped
+        pace = self._time * (1 - TUNED.momentum) / (number * start.n_records) / self._damped
+        self._root = np.sqrt(pace)
         self._sum, self._n_summed = np.zeros_like(self.position), 0
         self._noise = 0.0
 
     def follow(self, gradient: FloatArray, step: int) -> None:
         """Take a step, from a released gradient."""
         whole = gradient - gradient.mean(axis=1, keepdims=True)  # what all share changes nothing
-        self._velocity = TUNED.momentum * self._velocity - self._pace * whole
+        move = self._root * whole
+        for cells, paces in self._smooth:
+            move[cells] = fft.idct(
+                paces * fft.dct(move[cells], axis=0, norm="ortho"), axis=0, norm="ortho"
+            )
+        self._velocity = TUNED.momentum * self._velocity - self._root * move
         self.position = self.position + self._velocity
         self._noise += self._variance()
         if step >= self._plan.weights.number * (1 - TUNED.averaged):
@@ -224,7 +262,8 @@ class _Descent:
         start = self._start
         of_features, of_intercept = np.split(start.deviations, [len(start.sizes)])
         begun = of_features[start.of_feature][:, None] * np.abs(start.log_ratios)
-        found = [Part(start.weights, np.zeros_like(start.intercept), begun, of_intercept, 1.0)]
+        nowhere = np.zeros_like(start.intercept)
+        found = [Part(start.weights, nowhere, begun, of_intercept, 1.0, own=start.own)]
         number = self._plan.weights.number
         if not number:
             return found
@@ -243,7 +282,7 @@ class _Descent:
 
     def _seen(self) -> FloatArray:
         """Return the part of each weight that steps find, were each value the only feature."""
-        return -np.expm1(-self._curvature / self._damped * self._time)
+        return -np.expm1(-self._slowed * self._curvature / self._damped * self._time)
 
     def _in_logits(self, noise: float) -> float:
         """Return the deviation that all steps give to logits of an average record."""
@@ -264,6 +303,11 @@ class _Descent:
         """Return the variance of the mean gradient's noise, for a root of 1."""
         number = max(self._plan.weights.number, 1)
         return (self.change() * self._plan.weights.mechanism.sigma) ** 2 / (2 * number)
+
+
+def _paces(n: int) -> FloatArray:
+    """Return the paces of cosines over n bins, shape (n, 1)."""
+    return TUNED.rough + (1 - TUNED.rough) / np.maximum(np.arange(n)[:, None], 1.0) ** 2
 
 
 def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
