@@ -32,6 +32,7 @@ CASES = (
     ("Acrobot-v1", "public", 500, 1.0),
     ("MountainCar-v0", "public", 5000, 1.0),
     ("MountainCar-v0", "20", 5000, 1.0),
+    ("MountainCar-v0", "20", 20000, 1.0),
     ("CartPole-v1", FINE, 4000, 0.1),
 )
 _PLAYED = 100
