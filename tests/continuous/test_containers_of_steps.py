@@ -102,7 +102,7 @@ def outcome(reader: str, values: Any) -> Any:
     return None
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(23)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "container",

@@ -211,7 +211,7 @@ def steps_of(log: ContinuousLog) -> list[Any]:
     return np.concatenate(columns, axis=1).tolist()
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(23)
 @pytest.mark.parametrize("container", LISTS)
 @pytest.mark.parametrize("entry", KINDS, ids=lambda entry: type(entry).__name__)
 def test_a_step_of_any_kind_changes_its_own_rows_alone(entry: Any, container: str) -> None:

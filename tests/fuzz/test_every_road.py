@@ -550,7 +550,7 @@ def _in_vector(env: Any) -> Policy:
         env.close()
 
 
-@pytest.mark.few(77)
+@pytest.mark.few(311)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
@@ -841,7 +841,7 @@ def written(command: str, kind: str) -> None:
     assert result.exit_code == 0, said(result)
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(37)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_command_makes_of_it_states_it_and_is_shared_as_it(

@@ -68,7 +68,7 @@ def outcome(read: Callable[[Any, str], Any], values: Any, kind: str) -> Any:
     return None
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(23)
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
